@@ -30,6 +30,7 @@ type recordFlags struct {
 	flight  recorder.RingOptions
 	minWait time.Duration // with --source=bpf
 	budget  budget.Flags
+	chance  recorder.Chance
 	redactFlags
 }
 
@@ -61,6 +62,7 @@ func parseRecord(args []string, stdout io.Writer) (*recordFlags, error) {
 	fs.IntVar(&f.flight.MaxFiles, "max-files", defaultFiles, "with --ring: at most `N` reports, FILE, FILE.1, …")
 	fs.DurationVar(&f.minWait, "min-wait", sums.RecordMinWait, "with --source=bpf: keep waits of at least `TIME`, with their stacks")
 	f.budget.Register(fs)
+	fs.Var(&f.chance, "probability", "record with probability `P`, which the report says; with --trigger, write the report of each")
 	redact := fs.Bool("redact", false, "replace names, paths, addresses and free text by tokens")
 	f.redactFlags.define(fs)
 	if err := command.Parse(fs, args, help.Usage("record"), stdout); err != nil {
@@ -146,13 +148,17 @@ func recordCommand(args []string, std command.Streams) error {
 		return command.UsageError(err)
 	}
 	opt := f.engine("record", child)
+	if len(f.flight.Triggers) == 0 && !f.chance.Happens() {
+		opt.Reporter.Say("not recorded: --probability %v", &f.chance)
+		return recorder.RunUnrecorded(f.Command)
+	}
 	limit, err := recorder.OpenBudget(&f.budget, f.out, f.Proc, opt.Reporter.Say)
 	if err != nil {
 		return err
 	}
 	report := recorder.Options{
 		Name: f.out, MaxSize: f.maxSize, Redactor: f.redactor, Command: f.Command,
-		Proc: f.Proc, Version: command.Version(), Reporter: opt.Reporter, Budget: limit,
+		Proc: f.Proc, Version: command.Version(), Reporter: opt.Reporter, Budget: limit, Chance: f.chance,
 	}
 	if !f.ring { // that waits for the next day
 		if _, err := limit.Room(f.maxSize); errors.Is(err, budget.ErrSpent) {

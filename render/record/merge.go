@@ -5,9 +5,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 
 	"ustack/filemap/resolve"
+	"ustack/render/tally"
 	"ustack/tracefs"
 	"ustack/tracefs/escape"
 	"ustack/tracefs/sorting"
@@ -27,6 +30,9 @@ type Merge struct {
 	key     *Compact // makes frames and identifiers
 	found   []tracefs.Frame
 	bytes   int // of stacks, see maxMergeBytes
+	// weighted is set if a report stands for others.
+	weighted bool
+	reports  int
 }
 
 // device is a boot of a machine.
@@ -45,6 +51,30 @@ type counted struct {
 	place    int // of the first one
 	total    int64
 	byDevice map[int]int64
+	// report is the one that counts now, weight its own, and now how often it has the stack;
+	// before is all of the others.
+	report int
+	weight float64
+	now    int64
+	before tally.Weighted
+}
+
+// count counts a stack in a report.
+func (c *counted) count(r *MergedReport) {
+	if c.report != r.number {
+		c.estimate()
+		c.report, c.weight = r.number, r.weight
+	}
+	c.now++
+}
+
+// estimate returns how often all reports have the stack, also those for which others stand.
+func (c *counted) estimate() *tally.Weighted {
+	if c.now > 0 {
+		c.before.Add(c.weight, float64(c.now))
+		c.now = 0
+	}
+	return &c.before
 }
 
 // maxStacks bounds the stacks that are kept apart, maxStackText the text of one, and
@@ -53,7 +83,7 @@ type counted struct {
 const (
 	maxStacks, maxStackText = 1 << 16, 64 << 10
 	maxMergeBytes           = 48 << 20
-	perStack, perCount      = 256, 48
+	perStack, perCount      = 320, 48
 	// maxFieldBytes bounds the head that is kept of a report.
 	maxFieldBytes = 64 << 10
 )
@@ -74,7 +104,10 @@ func NewMerge() *Merge {
 
 // Report returns a renderer that counts the next report. The batches must have
 // events, and stacks must be stitched to them.
-func (m *Merge) Report() *MergedReport { return &MergedReport{m: m} }
+func (m *Merge) Report() *MergedReport {
+	m.reports++
+	return &MergedReport{m: m, number: m.reports, weight: 1}
+}
 
 // MergedReport counts one report. It implements render.Renderer.
 type MergedReport struct {
@@ -82,6 +115,8 @@ type MergedReport struct {
 	fields []string
 	bytes  int     // of fields
 	d      *device // nil until its first record
+	number int
+	weight float64 // for how many reports it stands
 }
 
 // Batch implements render.Renderer.
@@ -124,6 +159,14 @@ func (r *MergedReport) field(line []byte) error {
 	field, ok := bytes.CutPrefix(bytes.TrimSuffix(line, []byte("\n")), []byte(reportLine))
 	if ok && bytes.HasPrefix(field, []byte("devices=")) {
 		return errMerged
+	}
+	if word, is := bytes.CutPrefix(field, []byte("weight=")); ok && is {
+		w, err := strconv.ParseFloat(string(word), 64)
+		if err != nil || !(w >= 1 && w <= tally.MaxWeight) {
+			return fmt.Errorf("its weight is not a number from 1 to %d", int64(tally.MaxWeight))
+		}
+		r.weight, r.m.weighted = w, r.m.weighted || w > 1
+		return nil
 	}
 	if ok && len(r.fields) < most && r.bytes+len(field) <= maxFieldBytes && bytes.IndexByte(field, '=') > 0 {
 		r.fields = append(r.fields, string(field))
@@ -192,6 +235,7 @@ func (r *MergedReport) add(event, frames string) {
 	}
 	c.total++
 	c.byDevice[d]++
+	c.count(r)
 }
 
 // text returns a stack as it stands in a report. A frame in no file has no
@@ -282,6 +326,17 @@ func (m *Merge) sorted() []stackKey {
 	return all
 }
 
+// appendEstimate appends how often all reports have a stack, and the bounds of that.
+func (c *counted) appendEstimate(b []byte) []byte {
+	w := c.estimate()
+	low, high := w.Bounds()
+	b = fmt.Appendf(b, " estimate=%.0f at_least=%.0f", w.Total, math.Floor(low))
+	if math.IsInf(high, 1) {
+		return b
+	}
+	return fmt.Appendf(b, " at_most=%.0f", math.Ceil(high))
+}
+
 // appendCounted appends an event with how often a stack was seen where, and the
 // stack.
 func (m *Merge) appendCounted(b []byte, place int, s stackKey) []byte {
@@ -296,6 +351,9 @@ func (m *Merge) appendCounted(b []byte, place int, s stackKey) []byte {
 			b = fmt.Appendf(b, "%d:%d", d.number, n)
 			first = false
 		}
+	}
+	if m.weighted {
+		b = c.appendEstimate(b)
 	}
 	if why, ok := strings.CutPrefix(s.frames, " (no stack: "); ok {
 		return fmt.Appendf(b, " no_stack=%s\n", strings.ReplaceAll(strings.TrimSuffix(why, ")\n"), " ", "_"))

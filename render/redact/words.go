@@ -27,7 +27,7 @@ type words struct {
 var vocabulary = sync.OnceValue(func() *words {
 	return &words{
 		events: set(append(strings.Fields(eventWords), "stack_count")...),
-		keys:   set(append(strings.Fields(keyWords), "by_device", "no_stack")...),
+		keys:   set(append(strings.Fields(keyWords), "by_device", "no_stack", "estimate", "at_least", "at_most")...),
 		calls:  set(strings.Fields(syscallWords)...),
 		// Values that the kernel prints as words.
 		values: set(strings.Fields(`

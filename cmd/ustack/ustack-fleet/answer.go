@@ -84,6 +84,8 @@ func answer(f *fleet.Ask, out io.Writer) error {
 		columns, rows, err = a.diff()
 	case fleet.Causes:
 		columns, rows, err = a.causes(parts)
+	case fleet.Estimate:
+		columns, rows, err = a.estimate()
 	}
 	if err != nil {
 		return err
@@ -115,7 +117,9 @@ type answers struct {
 	same  *repeats
 	// gathered is for the question causes.
 	gathered *causes
-	n        int
+	// estimated is for the question estimate.
+	estimated estimates
+	n         int
 }
 
 // deviceSum sums up the reports of a device.
@@ -137,7 +141,7 @@ type lockSum struct {
 }
 
 func newAnswer(f *fleet.Ask, parts []string) (*answers, error) {
-	a := &answers{f: f, known: make(map[string]*deviceSum), os: make(map[uint64]string), of: make(map[string]map[string]bool), locks: make(map[uint64]*lockSum), same: newRepeats(), gathered: newCauses()}
+	a := &answers{f: f, known: make(map[string]*deviceSum), os: make(map[uint64]string), of: make(map[string]map[string]bool), locks: make(map[uint64]*lockSum), same: newRepeats(), gathered: newCauses(), estimated: estimates{locks: make(map[uint64]*estimated)}}
 	for _, part := range parts {
 		if err := eachRow(part, tableDevices, a.device); err != nil {
 			return nil, err
@@ -215,6 +219,9 @@ func (a *answers) sample(s *sampleRow) error {
 	}
 	if a.f.Question == fleet.Causes {
 		return a.gathered.sample(s)
+	}
+	if a.f.Question == fleet.Estimate {
+		return a.estimated.sample(s, a.same.of[s.Report])
 	}
 	l := a.locks[*s.LockKey]
 	if l == nil {

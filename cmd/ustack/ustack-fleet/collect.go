@@ -13,6 +13,7 @@ import (
 
 	"ustack/cmd/ustack/internal/tables"
 	"ustack/filemap"
+	"ustack/render/tally"
 	"ustack/tracefs"
 )
 
@@ -402,11 +403,13 @@ func (c *collector) finish(report uint64, name string, now time.Time) {
 		d.Device = fmt.Sprintf("report-%016x", report)
 	}
 	d.Recording = recordingOf(c.head, report)
+	weight, _ := c.weight() // whole has returned the error
 	begun := c.endNS - d.Duration
 	d.Begun = c.utc(&begun, now)
 	for i := range c.samples {
 		row := &c.samples[i]
 		row.Report, row.Device = report, d.Device
+		row.Weight *= weight
 		row.Time = c.utc(row.Time, now)
 	}
 }
@@ -420,14 +423,27 @@ func recordingOf(head map[string]string, report uint64) uint64 {
 	return xxhash.Sum64(appendText(appendText(nil, &boot), &begun))
 }
 
+// weight returns for how many reports this one stands: it was written with a probability.
+func (c *collector) weight() (float64, error) {
+	word, ok := c.head["weight"]
+	if !ok {
+		return 1, nil
+	}
+	w, err := strconv.ParseFloat(word, 64)
+	if err != nil || !(w >= 1 && w <= tally.MaxWeight) {
+		return 1, fmt.Errorf("its weight, %.20q, is not a number from 1 to %g", word, float64(tally.MaxWeight))
+	}
+	return w, nil
+}
+
 // Reasons for which a report is not whole.
 var (
 	errCut     = fmt.Errorf("its last line is missing: it was cut (%w)", io.ErrUnexpectedEOF)
 	errChanged = errors.New("it was changed")
 )
 
-// whole returns an error if the report does not have the events that it says it has: it was
-// changed. A trace that is no report says nothing.
+// whole returns an error if the report does not have the events that it says it has, or a weight
+// that it cannot have: it was changed. A trace that is no report says nothing.
 func (c *collector) whole() error {
 	var events, left int64
 	said := false
@@ -447,7 +463,8 @@ func (c *collector) whole() error {
 	if said && events-left != c.device.Events {
 		return fmt.Errorf("its last line says that it has %d events, and it has %d: %w", events-left, c.device.Events, errChanged)
 	}
-	return nil
+	_, err := c.weight()
+	return err
 }
 
 // utc returns a time of the trace as nanoseconds of UTC, nil if that is unknown: the report

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"time"
 
@@ -114,7 +115,7 @@ func profileOf(c *collector, events bool) *profiles.Report {
 		s := profiles.Sample{Stack: -1, Kind: clean(text0(row.LockKind)), Lock: clean(text0(row.LockName))}
 		switch {
 		case row.NS != nil:
-			s.Value = *row.NS
+			s.Value = weighted(*row.NS, row.Weight)
 		case row.Event != futexWait && events:
 			s.Event, s.Value = clean(row.Event), int64(row.Weight)
 		default:
@@ -132,6 +133,14 @@ func profileOf(c *collector, events bool) *profiles.Report {
 		r.Samples = append(r.Samples, s)
 	}
 	return r
+}
+
+// weighted returns a time for all waits that one stands for.
+func weighted(ns int64, weight float64) int64 {
+	if weight == 1 {
+		return ns
+	}
+	return int64(math.Round(min(float64(ns)*weight, maxSum)))
 }
 
 // framesOf returns the frames of a stack.

@@ -134,7 +134,7 @@ func parseMixed(fs *flag.FlagSet, args []string, stdout io.Writer, f *Ask) error
 		f.Question, rest = Question(rest[0]), rest[1:]
 	}
 	if len(rest) != 1 {
-		return errors.New("a question and a DIR or the address of a server are needed: ustack fleet top DIR; questions are top, devices, diff and causes")
+		return errors.New("a question and a DIR or the address of a server are needed: ustack fleet top DIR; questions are top, devices, diff, causes and estimate")
 	}
 	if IsAddress(rest[0]) {
 		var err error
@@ -148,7 +148,7 @@ func parseMixed(fs *flag.FlagSet, args []string, stdout io.Writer, f *Ask) error
 func (f *Ask) check() error {
 	switch {
 	case !f.Question.known():
-		return fmt.Errorf("unknown question %.40q (one of top, devices, diff, causes)", f.Question)
+		return fmt.Errorf("unknown question %.40q (one of top, devices, diff, causes, estimate)", f.Question)
 	case f.Question == Diff && (f.A == "" || f.B == ""):
 		return errors.New("diff compares two operating systems: --a OS --b OS; ustack fleet devices DIR lists them")
 	case f.Question == Diff && f.A == f.B:
@@ -156,11 +156,11 @@ func (f *Ask) check() error {
 	case f.Question != Diff && f.A+f.B != "":
 		return errors.New("--a and --b are for diff")
 	case f.Locks && f.Question == Devices:
-		return errors.New("--locks is for top, diff and causes")
-	case f.Question == Causes && (f.SQL || f.Server != nil):
-		return errors.New("causes is answered from a DIR, and not as SQL or by a server")
-	case f.Question == Causes && f.By != ByTotal:
-		return errors.New("causes are in the order of their total time")
+		return errors.New("--locks is for top, diff, causes and estimate")
+	case f.Question.inMemory() && (f.SQL || f.Server != nil):
+		return fmt.Errorf("%s is answered from a DIR, and not as SQL or by a server", f.Question)
+	case f.Question.inMemory() && f.By != ByTotal:
+		return fmt.Errorf("the answer of %s is in the order of total time", f.Question)
 	case f.Credentials != "" && f.Server == nil:
 		return errors.New("--credentials is for a server")
 	case f.Top <= 0:

@@ -14,9 +14,14 @@ const (
 	Devices Question = "devices" // which devices there are, and how long their threads wait
 	Diff    Question = "diff"    // what is waited for in one operating system and not in another
 	Causes  Question = "causes"  // which stacks of waiters and owners cost most, the similar ones as one
+	// Estimate: which locks cost most, with the bounds of that where reports stand for others.
+	Estimate Question = "estimate"
 )
 
-func (q Question) known() bool { return q == Top || q == Devices || q == Diff || q == Causes }
+func (q Question) known() bool { return q == Top || q == Devices || q == Diff || q.inMemory() }
+
+// inMemory reports whether a question is answered from a directory only, and has no SQL.
+func (q Question) inMemory() bool { return q == Causes || q == Estimate }
 
 // Order is what the locks of an answer are sorted by.
 type Order string

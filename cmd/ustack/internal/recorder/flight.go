@@ -94,6 +94,10 @@ func (o *flight) trigger(why string) (begun bool) {
 	if o.why != "" || o.reports >= o.ropt.MaxFiles || !o.written.IsZero() && o.now().Sub(o.written) < o.ropt.CoolDown {
 		return false
 	}
+	if why != askedFor && len(o.ropt.Triggers) > 0 && !o.opt.Chance.Happens() {
+		o.written = o.now() // it cools down as after a report, so that each one has this chance
+		return false
+	}
 	if _, err := o.opt.Budget.Room(0); err != nil {
 		o.refuse(err)
 		return false
@@ -102,6 +106,10 @@ func (o *flight) trigger(why string) (begun bool) {
 	o.opt.Reporter.Say("%s: a report follows in %v", why, o.ropt.After)
 	return true
 }
+
+// askedFor is the trigger of a report that a user wants, which is always written. In a ring
+// without triggers all reports of a run have the run's chance.
+const askedFor = "signal"
 
 // refuse leaves a report out for which there is no budget, and cools down as after one.
 func (o *flight) refuse(err error) {
@@ -139,6 +147,9 @@ func (o *flight) write(t *resolve.Totals) error {
 	name := o.name()
 	fields := append(o.head[:len(o.head):len(o.head)], record.Field{Key: "trigger", Value: o.why})
 	fields = append(fields, o.opt.Budget.fields()...)
+	if o.why != askedFor || len(o.ropt.Triggers) == 0 {
+		fields = append(fields, o.opt.Chance.fields()...)
+	}
 	file, err := o.opt.create(name)
 	if errors.Is(err, budget.ErrSpent) {
 		o.refuse(err)

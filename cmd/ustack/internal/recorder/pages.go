@@ -33,7 +33,7 @@ func (o *Pages) Open(start *live.Start) (needs live.Needs, err error) {
 	if err != nil {
 		return needs, err
 	}
-	fields := append(o.opt.fields(start), o.opt.Budget.fields()...)
+	fields := append(append(o.opt.fields(start), o.opt.Budget.fields()...), o.opt.Chance.fields()...)
 	o.file, err = record.CreatePages(o.opt.Name, size, o.capture, o.opt.Budget.account(), fields)
 	return needs, err
 }

@@ -33,6 +33,7 @@ type Options struct {
 	Version  string           // of this program
 	Reporter *live.Reporter
 	Budget   *Budget // nil for none
+	Chance   Chance  // with which a report is written; of a ring with triggers, one for each
 }
 
 // ownHead returns the head of a record of our own, in the layout of the trace.

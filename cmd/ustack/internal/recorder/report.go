@@ -27,7 +27,7 @@ func NewReport(opt Options, drop record.Drop) *Report { return &Report{opt: opt,
 // Open implements live.Sink.
 func (o *Report) Open(start *live.Start) (needs live.Needs, err error) {
 	o.start = start
-	fields := append(o.opt.fields(start), o.opt.Budget.fields()...)
+	fields := append(append(o.opt.fields(start), o.opt.Budget.fields()...), o.opt.Chance.fields()...)
 	if o.file, err = o.opt.create(o.opt.Name); err != nil {
 		return needs, err
 	}

@@ -127,7 +127,7 @@ func (o *Ring) trigger(why string) {
 func (o *Ring) Step(t *resolve.Totals) (done bool, err error) {
 	select {
 	case <-o.asked:
-		o.trigger("signal")
+		o.trigger(askedFor)
 	default:
 	}
 	if o.deadlocks != nil && o.deadlocks.found(o.now()) {

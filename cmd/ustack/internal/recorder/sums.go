@@ -289,7 +289,7 @@ func (o *Sums) Step(state func() (*futex.SummedState, error)) (done bool, err er
 func (o *Sums) look() {
 	select {
 	case <-o.asked:
-		o.trigger("signal")
+		o.trigger(askedFor)
 	default:
 	}
 }
