@@ -310,7 +310,7 @@ func (f *File) SideBand(take func(*perf.Record)) {
 	}()
 	o := newOrdered(f, nil)
 	defer o.close()
-	o.want = func(h header) bool { return h.typ != unix.PERF_RECORD_SAMPLE && h.typ != recordDeferred }
+	o.beside = true
 	var r perf.Record
 	for {
 		b, h, err := o.next()

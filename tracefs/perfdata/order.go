@@ -1,7 +1,5 @@
 package perfdata
 
-import "cmp"
-
 // entry is a record that waits for its turn.
 type entry struct {
 	time uint64
@@ -135,7 +133,7 @@ func (q *queue) sort() {
 // merge appends two runs as one; of the same time a comes first.
 func merge(out, a, b []entry) []entry {
 	for len(a) > 0 && len(b) > 0 {
-		if cmp.Compare(b[0].time, a[0].time) < 0 {
+		if b[0].time < a[0].time {
 			out, b = append(out, b[0]), b[1:]
 		} else {
 			out, a = append(out, a[0]), a[1:]

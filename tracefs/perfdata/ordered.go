@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"golang.org/x/sys/unix"
 )
 
 // maxPending bounds the memory for records that wait for their turn, in bytes. A round has
@@ -20,8 +22,8 @@ type ordered struct {
 	slabs   slabs
 	streams []*reading
 	queue   queue
-	want    func(header) bool // nil for all
-	most    int               // maxPending, but in tests
+	beside  bool // samples and their deferred stacks are passed over
+	most    int  // maxPending, but in tests
 	last    entry
 	held    bool // last is held
 	forced  int64
@@ -101,6 +103,7 @@ func (o *ordered) next() ([]byte, header, error) {
 // fill reads records until some are ready, or none are left.
 func (o *ordered) fill(from *reading) {
 	for o.queue.next == len(o.queue.ready) {
+		o.takeRun(from.stream.source())
 		if typ := o.take(from); from.ended {
 			return
 		} else if typ == recordRound {
@@ -153,7 +156,7 @@ func (o *ordered) take(from *reading) uint32 {
 	if h.typ == recordAuxTrace {
 		o.aux++
 	}
-	if h.typ >= firstUserRecord || o.want != nil && !o.want(h) {
+	if h.typ >= firstUserRecord || o.beside && ofSample(h.typ) {
 		return h.typ
 	}
 	o.queue.add(o.file.events.when(h, rec), at)
@@ -164,6 +167,32 @@ func (o *ordered) take(from *reading) uint32 {
 	}
 	return h.typ
 }
+
+// takeRun takes records of the kernel that are in memory as a whole, up to the first other
+// one: as take does, for most of the records of a file.
+func (o *ordered) takeRun(c *cutter) {
+	if o.slabs.used() > o.most || !c.begun {
+		return
+	}
+	slab, begin := o.slabs.all[c.slab], c.at
+	at, b := begin, slab.buf[:c.end]
+	for len(b)-at >= headerSize {
+		rec := b[at:]
+		h := c.order.header(rec)
+		if h.typ >= firstUserRecord || h.size < headerSize || h.size > len(rec) {
+			break
+		}
+		if !o.beside || !ofSample(h.typ) {
+			o.queue.add(o.file.events.when(h, rec[:h.size]), place{c.slab, uint32(at)})
+			slab.live++
+		}
+		at += h.size
+	}
+	c.at, c.pos = at, c.pos+int64(at-begin)
+}
+
+// ofSample reports whether a record of a type is a sample or a part of one.
+func ofSample(typ uint32) bool { return typ == unix.PERF_RECORD_SAMPLE || typ == recordDeferred }
 
 // end ends the reading of a part, and after the last one all of it.
 func (o *ordered) end(r *reading, err error) {

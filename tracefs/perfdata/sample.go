@@ -41,7 +41,7 @@ func (s *sample) decode(o order, a *attr, h header, b []byte) bool {
 	if len(b) < l.variable {
 		return false
 	}
-	*s = sample{cpu: -1, user: h.misc&unix.PERF_RECORD_MISC_CPUMODE_MASK == unix.PERF_RECORD_MISC_USER}
+	s.reset(h)
 	if l.ip >= 0 {
 		s.ip = o.u64(b[l.ip:])
 	}
@@ -56,6 +56,9 @@ func (s *sample) decode(o order, a *attr, h header, b []byte) bool {
 	}
 	if l.period >= 0 {
 		s.period = o.u64(b[l.period:])
+	}
+	if a.usual() {
+		return s.decodeUsual(o, a, b[l.variable:])
 	}
 	f := fields{order: o, rest: b[l.variable:]}
 	if a.has(unix.PERF_SAMPLE_READ) {
@@ -80,6 +83,47 @@ func (s *sample) decode(o order, a *attr, h header, b []byte) bool {
 		s.takeCopy(&f)
 	}
 	return !f.bad
+}
+
+// reset prepares for the next sample. It does not clear all at once, which takes longer.
+func (s *sample) reset(h header) {
+	s.ip, s.period, s.time, s.pid, s.tid, s.cpu = 0, 0, 0, 0, 0, -1
+	s.user = h.misc&unix.PERF_RECORD_MISC_CPUMODE_MASK == unix.PERF_RECORD_MISC_USER
+	s.chained, s.deferred, s.cookie, s.abi = false, false, 0, 0
+	s.kernel, s.chain, s.raw, s.regs, s.stack = nil, nil, nil, nil, nil
+}
+
+// usual reports whether samples have nothing of variable size but a call chain and the record
+// of a tracepoint, as most have.
+func (a *attr) usual() bool {
+	return a.sampleType&(unix.PERF_SAMPLE_READ|unix.PERF_SAMPLE_BRANCH_STACK|unix.PERF_SAMPLE_REGS_USER|unix.PERF_SAMPLE_STACK_USER) == 0
+}
+
+// decodeUsual decodes what a usual sample has after the fixed part.
+func (s *sample) decodeUsual(o order, a *attr, b []byte) bool {
+	if a.has(unix.PERF_SAMPLE_CALLCHAIN) {
+		if len(b) < 8 {
+			return false
+		}
+		n := o.u64(b)
+		if b = b[8:]; n > uint64(len(b))/8 {
+			return false
+		}
+		s.chained = true
+		s.callChain(o, b[:8*n])
+		b = b[8*n:]
+	}
+	if a.has(unix.PERF_SAMPLE_RAW) {
+		if len(b) < 4 {
+			return false
+		}
+		n := uint64(o.u32(b))
+		if b = b[4:]; n > uint64(len(b)) {
+			return false
+		}
+		s.raw = b[:n:n]
+	}
+	return true
 }
 
 // skipRead passes over PERF_SAMPLE_READ (perf_output_read in kernel/events/core.c).

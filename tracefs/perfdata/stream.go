@@ -179,6 +179,14 @@ func newStream(o order, to *slabs, r io.Reader, pos int64) *stream {
 	return s
 }
 
+// source returns what the next records are cut from.
+func (s *stream) source() *cutter {
+	if s.inside {
+		return &s.inner
+	}
+	return &s.outer
+}
+
 // next returns the next record but the compressed ones, of which it returns the
 // contents. Errors say at which byte of the file they are.
 func (s *stream) next() (rec []byte, h header, at place, err error) {
