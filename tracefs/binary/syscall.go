@@ -1,7 +1,7 @@
 package binary
 
 import (
-	"strconv"
+	"encoding/binary"
 	"strings"
 
 	"ustack/tracefs"
@@ -50,6 +50,7 @@ func newSyscallEnter(p *Printer, f *format.Event) printFunc {
 		args = append(args, a)
 	}
 	prefixed := p.k.atLeast(6, 18)
+	plain, end := onlyWords(p, args)
 	call, op := syscalls.Named(strings.TrimPrefix(f.Name, "sys_enter_")), fieldOf(f, "op")
 	if call == syscalls.FutexOp && !op.ok {
 		call = syscalls.Other
@@ -57,6 +58,10 @@ func newSyscallEnter(p *Printer, f *format.Event) printFunc {
 	return func(p *Printer, b *tracefs.Batch, r *tracefs.Record, rec []byte) {
 		if call != syscalls.Other && syscalls.CanWait(call, uint32(op.get(p, rec))) {
 			r.Flags |= tracefs.CanWait
+		}
+		if plain && len(rec) >= end {
+			b.Text = appendWords(append(b.Text, name...), args, rec, prefixed)
+			return
 		}
 		out := append(b.Text, name...)
 		for i := range args {
@@ -74,6 +79,37 @@ func newSyscallEnter(p *Printer, f *format.Event) printFunc {
 		}
 		b.Text = append(out, ')', '\n')
 	}
+}
+
+// onlyWords reports whether all arguments are words of 8 bytes and nothing else, as those of most
+// calls are, and where the last one ends.
+func onlyWords(p *Printer, args []argument) (ok bool, end int) {
+	for i := range args {
+		a := &args[i]
+		if a.user != nil || !a.value.ok || a.value.size != 8 || p.env.BigEndian {
+			return false, 0
+		}
+		end = max(end, a.value.off+8)
+	}
+	return true, end
+}
+
+// appendWords prints arguments that are words, and the end of the line. The record has them all.
+func appendWords(out []byte, args []argument, rec []byte, prefixed bool) []byte {
+	for i := range args {
+		a := &args[i]
+		out = append(out, a.text...)
+		v := binary.LittleEndian.Uint64(rec[a.value.off:])
+		if v < 10 {
+			out = append(out, '0'+byte(v))
+			continue
+		}
+		if prefixed {
+			out = append(out, '0', 'x')
+		}
+		out = appendHex(out, v)
+	}
+	return append(out, ')', '\n')
 }
 
 // userData prints the memory that an argument points to: ` "STRING"`, or
@@ -143,11 +179,4 @@ func newSyscallExit(_ *Printer, f *format.Event) printFunc {
 		b.Text = append(b.Text, name...)
 		b.Text = append(appendHex(b.Text, ret.get(p, rec)), '\n')
 	}
-}
-
-func appendHex(b []byte, v uint64) []byte {
-	if v < 16 {
-		return append(b, hexDigits[v])
-	}
-	return strconv.AppendUint(b, v, 16)
 }
