@@ -356,6 +356,18 @@ func (b *Batch) StackFrames(r *Record) ([]Frame, []byte) {
 	return b.Frames[r.Lo:r.Hi], b.Text
 }
 
+// AddRecord appends an empty record, to be filled where it is: a whole one would be copied.
+func (b *Batch) AddRecord() *Record {
+	n := len(b.Records)
+	if n < cap(b.Records) {
+		b.Records = b.Records[:n+1]
+		b.Records[n] = Record{}
+	} else {
+		b.Records = append(b.Records, Record{})
+	}
+	return &b.Records[n]
+}
+
 // MappingEvent returns the claim of a KindMappingEvent record.
 func (b *Batch) MappingEvent(r *Record) *MappingEvent { return &b.MappingEvents[r.Item-1] }
 

@@ -24,12 +24,12 @@ type Printer struct {
 
 	// Fields that all records have.
 	typ, flags, preempt, pid field
+	usual                    bool // they are where all kernels have them
 
 	nanoseconds bool
 	lazy        bool // the kernel knows lazy preemption
 	tasks       [256]task
 	columns     columns
-	second      second
 	templates   templates
 	// wantEvents asks for Records of events too, noText for them without text
 	// where that can be.
@@ -51,7 +51,7 @@ func newPrinter(k *Kernel) *Printer {
 		p.env.Symbol, p.env.IsText = k.Symbols.Append, k.Symbols.isText
 	}
 	p.env.String = func(addr uint64) (string, bool) { s, ok := k.Strings[addr]; return s, ok }
-	p.common()
+	p.findCommon()
 	return p
 }
 
@@ -63,8 +63,8 @@ func (p *Printer) want(opt Options) {
 	}
 }
 
-// common finds the fields that every record has; all events agree on them.
-func (p *Printer) common() {
+// findCommon finds the fields that every record has; all events agree on them.
+func (p *Printer) findCommon() {
 	usual := format.Event{Common: []format.Field{
 		{Name: "common_type", Offset: 0, Size: 2}, {Name: "common_flags", Offset: 2, Size: 1},
 		{Name: "common_preempt_count", Offset: 3, Size: 1}, {Name: "common_pid", Offset: 4, Size: 4},
@@ -78,6 +78,26 @@ func (p *Printer) common() {
 	}
 	p.typ, p.flags = fieldOf(e, "common_type"), fieldOf(e, "common_flags")
 	p.preempt, p.pid = fieldOf(e, "common_preempt_count"), fieldOf(e, "common_pid")
+	p.usual = !p.env.BigEndian && p.typ == fieldOf(&usual, "common_type") && p.flags == fieldOf(&usual, "common_flags") &&
+		p.preempt == fieldOf(&usual, "common_preempt_count") && p.pid == fieldOf(&usual, "common_pid")
+}
+
+// common are the values of the fields that every record has.
+type common struct {
+	typ            int
+	pid            int32
+	flags, preempt uint8
+}
+
+// commonOf reads the fields that every record has.
+func (p *Printer) commonOf(rec []byte) common {
+	if p.usual && len(rec) >= commonSize {
+		v := binary.LittleEndian.Uint64(rec)
+		return common{typ: int(uint16(v)), flags: uint8(v >> 16), preempt: uint8(v >> 24), pid: int32(v >> 32)}
+	}
+	return common{
+		typ: int(p.typ.get(p, rec)), flags: uint8(p.flags.get(p, rec)), preempt: uint8(p.preempt.get(p, rec)), pid: int32(p.pid.get(p, rec)),
+	}
 }
 
 // number reads an unsigned number of the traced machine.
@@ -114,19 +134,25 @@ type task struct {
 	comm []byte
 	tgid int32
 	odd  bool
+	// line is the text with all columns that the last line had, up to the second, which
+	// mostly are those of the next line, too; empty if there is none.
+	line           []byte
+	cpu            int32
+	flags, preempt uint8
+	sec            uint64
 }
 
 // task returns what a record says of the task that made it, with its name of
 // then.
-func (p *Printer) task(time uint64, rec []byte) *task {
-	pid := int32(p.pid.get(p, rec))
+func (p *Printer) task(time uint64, c common) *task {
+	pid := c.pid
 	t := &p.tasks[uint8(pid)]
 	if t.pid == pid && t.text != "" && time >= t.from && time < t.until {
 		return t
 	}
 	comm, from, until := p.comm(pid, time)
-	*t = task{pid: pid, from: from, until: until, text: p.taskText(pid, comm)}
-	sample := p.head(make([]byte, 0, 2*len(t.text)), t, 0, time, rec)
+	*t = task{pid: pid, from: from, until: until, text: p.taskText(pid, comm), line: t.line[:0]}
+	sample := p.head(make([]byte, 0, 2*len(t.text)), t, 0, time, c)
 	head := p.heads[0].Head(sample)
 	t.comm, t.tgid, t.odd = bytes.Clone(head.Comm), head.TGID, head.Stamp == nil
 	return t
@@ -134,19 +160,35 @@ func (p *Printer) task(time uint64, rec []byte) *task {
 
 // head prints all that stands before the body (trace_print_context in
 // kernel/trace/trace_output.c).
-func (p *Printer) head(b []byte, t *task, cpu int32, time uint64, rec []byte) []byte {
+func (p *Printer) head(b []byte, t *task, cpu int32, time uint64, c common) []byte {
+	if !p.nanoseconds {
+		return append(p.time(p.columnsOf(b, t, cpu, c), time), ':', ' ')
+	}
+	usecs := microseconds(time)
+	sec := usecs / 1e6
+	if t.sec != sec || t.cpu != cpu || t.flags != c.flags || t.preempt != c.preempt || len(t.line) == 0 {
+		t.line = p.seconds(p.columnsOf(t.line[:0], t, cpu, c), sec)
+		t.sec, t.cpu, t.flags, t.preempt = sec, cpu, c.flags, c.preempt
+	}
+	b = append(b, t.line...)
+	rest := uint32(usecs - sec*1e6)
+	high, middle, low := 2*(rest/10000), 2*(rest/100%100), 2*(rest%100)
+	return append(b, decimals[high], decimals[high+1], decimals[middle], decimals[middle+1], decimals[low], decimals[low+1], ':', ' ')
+}
+
+// columnsOf prints what stands before the time.
+func (p *Printer) columnsOf(b []byte, t *task, cpu int32, c common) []byte {
 	b = append(b, t.text...)
 	b = append(b, '[', '0'+byte(cpu/100%10), '0'+byte(cpu/10%10), '0'+byte(cpu%10))
 	if cpu > 999 {
 		b = strconv.AppendInt(b[:len(b)-3], int64(cpu), 10)
 	}
 	b = append(b, ']', ' ')
-	if !p.k.Options.NoIRQInfo {
-		columns := p.flagColumns(rec)
-		b = append(b, columns[:]...)
+	if p.k.Options.NoIRQInfo {
+		return b
 	}
-	b = p.time(b, time)
-	return append(b, ':', ' ')
+	columns := p.flagColumns(c)
+	return append(b, columns[:]...)
 }
 
 // comm returns the name of a task, and for which times it is
@@ -209,38 +251,30 @@ func padRight(b []byte, from, width int) []byte {
 	return b
 }
 
-// second is the text of the last full second, which many records share.
-type second struct {
-	sec  uint64
-	text []byte
+// time prints " %12llu", for clocks that do not count nanoseconds.
+func (p *Printer) time(b []byte, time uint64) []byte {
+	digits := strconv.AppendUint(make([]byte, 0, 20), time, 10)
+	b = append(b, ' ')
+	for n := len(digits); n < 12; n++ {
+		b = append(b, ' ')
+	}
+	return append(b, digits...)
 }
 
-// time prints " %5lu.%06lu", microseconds rounded as ns2usecs does, or
-// " %12llu" for clocks that do not count nanoseconds.
-func (p *Printer) time(b []byte, time uint64) []byte {
-	if !p.nanoseconds {
-		digits := strconv.AppendUint(make([]byte, 0, 20), time, 10)
+// seconds prints the whole seconds of " %5lu.%06lu", microseconds rounded as ns2usecs
+// does.
+func (p *Printer) seconds(b []byte, sec uint64) []byte {
+	digits := strconv.AppendUint(make([]byte, 0, 20), sec, 10)
+	b = append(b, ' ')
+	for n := len(digits); n < 5; n++ {
 		b = append(b, ' ')
-		for n := len(digits); n < 12; n++ {
-			b = append(b, ' ')
-		}
-		return append(b, digits...)
 	}
-	usecs := microseconds(time)
-	sec := usecs / 1e6
-	if s := &p.second; s.sec != sec || s.text == nil {
-		digits := strconv.FormatUint(sec, 10)
-		s.sec, s.text = sec, append(s.text[:0], ' ')
-		for n := len(digits); n < 5; n++ {
-			s.text = append(s.text, ' ')
-		}
-		s.text = append(append(s.text, digits...), '.')
-	}
-	b = append(b, p.second.text...)
-	rest := uint32(usecs - sec*1e6)
-	return append(b, '0'+byte(rest/100000), '0'+byte(rest/10000%10), '0'+byte(rest/1000%10),
-		'0'+byte(rest/100%10), '0'+byte(rest/10%10), '0'+byte(rest%10))
+	return append(append(b, digits...), '.')
 }
+
+// decimals are the numbers below 100, two digits each.
+const decimals = "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849" +
+	"5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899"
 
 // microseconds rounds nanoseconds to them (ns2usecs in kernel/trace/trace.h).
 func microseconds(time uint64) uint64 { return (time + 500) / 1000 }

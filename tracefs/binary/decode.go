@@ -120,27 +120,32 @@ func (p *Printer) process(b *tracefs.Batch, tgid uint64) {
 }
 
 // origin gives the record an Origin: what a reader of its text would find there.
-func (p *Printer) origin(b *tracefs.Batch, r *tracefs.Record, t *task, time uint64, rec []byte) {
+func (p *Printer) origin(b *tracefs.Batch, r *tracefs.Record, t *task, time uint64, c common) {
 	if t.odd || time > math.MaxInt64/2 {
 		return
 	}
-	o := tracefs.Origin{Time: tracefs.Time(time), Exact: tracefs.Time(time), Comm: t.comm, TGID: t.tgid}
+	n := len(b.Origins)
+	if n < cap(b.Origins) { // a whole one is not copied
+		b.Origins = b.Origins[:n+1]
+	} else {
+		b.Origins = append(b.Origins, tracefs.Origin{})
+	}
+	o := &b.Origins[n]
+	o.Time, o.Exact, o.Comm, o.TGID = tracefs.Time(time), tracefs.Time(time), t.comm, t.tgid
 	if p.nanoseconds {
 		o.Time = tracefs.Time(microseconds(time) * 1000)
 	}
-	if !p.k.Options.NoIRQInfo {
-		o.Flags = p.flagColumns(rec)
+	if o.Flags = [tracefs.FlagColumns]byte{}; !p.k.Options.NoIRQInfo {
+		o.Flags = p.flagColumns(c)
 	}
-	b.Origins = append(b.Origins, o)
-	r.Origin = uint32(len(b.Origins))
+	r.Origin = uint32(n + 1)
 }
 
 // flagColumns returns the irq-info columns of a record; most are like the last.
-func (p *Printer) flagColumns(rec []byte) [tracefs.FlagColumns]byte {
-	flags, preempt := uint8(p.flags.get(p, rec)), uint8(p.preempt.get(p, rec))
-	if c := &p.columns; !c.ok || c.flags != flags || c.preempt != preempt {
-		c.flags, c.preempt, c.ok = flags, preempt, true
-		appendFlags(c.text[:0], flags, preempt, p.lazy)
+func (p *Printer) flagColumns(of common) [tracefs.FlagColumns]byte {
+	if c := &p.columns; !c.ok || c.flags != of.flags || c.preempt != of.preempt {
+		c.flags, c.preempt, c.ok = of.flags, of.preempt, true
+		appendFlags(c.text[:0], of.flags, of.preempt, p.lazy)
 	}
 	return p.columns.text
 }

@@ -194,24 +194,23 @@ func announce(f *format.Event, print printFunc) printFunc {
 // Print appends a record to the batch: its text, and a Record unless it is of an
 // event and Options.Events is unset.
 func (p *Printer) Print(b *tracefs.Batch, cpu int32, time uint64, rec []byte) {
-	n, tid, e := len(b.Records), validTID(int32(p.pid.get(p, rec))), p.event(int(p.typ.get(p, rec)))
-	leave, spared := p.spared(cpu, tid, e, rec)
+	c := p.commonOf(rec)
+	n, tid, e := len(b.Records), validTID(c.pid), p.event(c.typ)
+	leave, spared := p.spared(cpu, tid, e, c, rec)
 	if leave {
 		return
 	}
-	b.Records = append(b.Records, tracefs.Record{
-		Off: uint32(len(b.Text)), CPU: cpu, Lo: uint32(len(b.Frames)), Hi: uint32(len(b.Frames)), TID: tid,
-	})
-	r, t := &b.Records[n], p.task(time, rec)
-	r.Kind, r.Flags = e.kind, e.flags|spared
+	r, t := b.AddRecord(), p.task(time, c)
+	r.Off, r.CPU, r.TID, r.Kind, r.Flags = uint32(len(b.Text)), cpu, tid, e.kind, e.flags|spared
+	r.Lo, r.Hi = uint32(len(b.Frames)), uint32(len(b.Frames))
 	origins, calls := len(b.Origins), len(b.Calls)
-	p.origin(b, r, t, time, rec)
+	p.origin(b, r, t, time, c)
 	if e.decode != nil && r.Origin != 0 {
 		r.Flags, r.Body = r.Flags|tracefs.NoText, r.Off
 		e.decode(p, b, r, rec)
 		b.Lines += b.LinesOf(r)
 	} else {
-		b.Text = p.head(b.Text, t, cpu, time, rec)
+		b.Text = p.head(b.Text, t, cpu, time, c)
 		r.Body = uint32(len(b.Text))
 		e.print(p, b, r, rec)
 		if !e.whole {

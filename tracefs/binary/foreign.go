@@ -17,7 +17,8 @@ type Foreign struct {
 	place   place
 	common  []byte // the fields that all records of ftrace begin with
 	space   [16]byte
-	bare    bool // Options.BareStacks, and events have records
+	stack   stack // of UserStack
+	bare    bool  // Options.BareStacks, and events have records
 }
 
 // Moment is when, where and by whom a record was made. Raw is the record of the
@@ -121,11 +122,12 @@ type UserStack struct {
 
 // UserStack prints a stack.
 func (f *Foreign) UserStack(b *tracefs.Batch, m *Moment, s *UserStack) {
-	st := stack{addrs: s.Addrs, zeros: true, alone: s.Space == 0}
-	if s.Space != 0 {
-		st.inodes, st.settled = f.spaceKey(uint64(uint32(m.PID)), s.Space), true
+	st := &f.stack
+	st.addrs, st.zeros, st.alone, st.settled, st.inodes = s.Addrs, true, s.Space == 0, s.Space != 0, nil
+	if st.settled {
+		st.inodes = f.spaceKey(uint64(uint32(m.PID)), s.Space)
 	}
-	if f.bare && !s.Deferred && f.bareStack(b, m, &st) {
+	if f.bare && !s.Deferred && f.bareStack(b, m, st) {
 		return
 	}
 	f.record(b, m, tracefs.KindStack, func(p *Printer, r *tracefs.Record) {
@@ -134,7 +136,7 @@ func (f *Foreign) UserStack(b *tracefs.Batch, m *Moment, s *UserStack) {
 			r.Value = s.Cookie
 		}
 		if r.Flags&tracefs.NoText != 0 {
-			p.addressesOf(b, r, &st)
+			p.addressesOf(b, r, st)
 			return
 		}
 		if s.Deferred {
@@ -142,7 +144,7 @@ func (f *Foreign) UserStack(b *tracefs.Batch, m *Moment, s *UserStack) {
 		} else {
 			b.Text = append(text.AppendStockTitle(b.Text), '\n')
 		}
-		p.frames(b, r, st)
+		p.frames(b, r, *st)
 	})
 }
 
@@ -181,11 +183,10 @@ func (f *Foreign) bareStack(b *tracefs.Batch, m *Moment, st *stack) bool {
 		event.Kind != tracefs.KindEvent && event.Kind != tracefs.KindKernelStack {
 		return false
 	}
-	b.Records = append(b.Records, tracefs.Record{
-		Off: at, Body: at, End: at, CPU: m.CPU, TID: event.TID, Lo: uint32(len(b.Frames)), Hi: uint32(len(b.Frames)),
-		Kind: tracefs.KindStack, Flags: tracefs.NoText, Origin: event.Origin,
-	})
-	r := &b.Records[n]
+	tid, origin := event.TID, event.Origin
+	r := b.AddRecord()
+	r.Off, r.Body, r.End, r.CPU, r.TID = at, at, at, m.CPU, tid
+	r.Lo, r.Hi, r.Kind, r.Flags, r.Origin = uint32(len(b.Frames)), uint32(len(b.Frames)), tracefs.KindStack, tracefs.NoText, origin
 	f.printer.addressesOf(b, r, st)
 	b.Lines += b.LinesOf(r)
 	return true
@@ -206,12 +207,12 @@ func (f *Foreign) record(b *tracefs.Batch, m *Moment, kind tracefs.Kind, print f
 		rec = f.common
 		putNumber(rec[p.pid.off:][:p.pid.size], uint64(uint32(m.TID)), p.env.BigEndian)
 	}
-	b.Records = append(b.Records, tracefs.Record{
-		Off: uint32(len(b.Text)), CPU: m.CPU, Lo: uint32(len(b.Frames)), Hi: uint32(len(b.Frames)), TID: validTID(m.TID), Kind: kind,
-	})
-	r := &b.Records[n]
-	t := p.task(m.Time, rec)
-	p.origin(b, r, t, m.Time, rec)
+	r := b.AddRecord()
+	r.Off, r.CPU, r.TID, r.Kind = uint32(len(b.Text)), m.CPU, validTID(m.TID), kind
+	r.Lo, r.Hi = uint32(len(b.Frames)), uint32(len(b.Frames))
+	c := p.commonOf(rec)
+	t := p.task(m.Time, c)
+	p.origin(b, r, t, m.Time, c)
 	if r.Origin != 0 && m.PID > 0 {
 		b.Origins[origins].TGID = m.PID
 	}
@@ -220,7 +221,7 @@ func (f *Foreign) record(b *tracefs.Batch, m *Moment, kind tracefs.Kind, print f
 		print(p, r)
 		b.Lines += b.LinesOf(r)
 	} else {
-		b.Text = p.head(b.Text, t, m.CPU, m.Time, rec)
+		b.Text = p.head(b.Text, t, m.CPU, m.Time, c)
 		r.Body = uint32(len(b.Text))
 		print(p, r)
 	}

@@ -335,7 +335,7 @@ func TestNames(t *testing.T) {
 		{9, 1, "of the kernel"}, {8, 1, "<...>"}, {0, 1, "<idle>"}, {-1, 1, "<XXX>"}} {
 		rec := make([]byte, 8)
 		dir.Kernel.Layout.Order().PutUint32(rec[4:], uint32(test.pid))
-		text := string(p.head(nil, p.task(test.at, rec), 0, test.at, rec))
+		text := string(p.head(nil, p.task(test.at, p.commonOf(rec)), 0, test.at, p.commonOf(rec)))
 		if got, _, _ := strings.Cut(strings.TrimLeft(text, " "), "-"); test.pid >= 0 && got != test.comm {
 			t.Errorf("%d at %d: %q, want %q", test.pid, test.at, text, test.comm)
 		}

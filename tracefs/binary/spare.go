@@ -121,11 +121,11 @@ func (s *spare) lost() {
 }
 
 // spared reports whether to leave out a record. It marks events whose stack will be.
-func (p *Printer) spared(cpu, tid int32, e *event, rec []byte) (leave bool, flags tracefs.Flags) {
+func (p *Printer) spared(cpu, tid int32, e *event, c common, rec []byte) (leave bool, flags tracefs.Flags) {
 	if !p.spare.on || tid < 0 {
 		return false, 0
 	}
-	head := spareHead{tid, uint8(p.flags.get(p, rec)) & inInterrupt, uint8(p.preempt.get(p, rec))}
+	head := spareHead{tid, c.flags & inInterrupt, c.preempt}
 	if e.role == roleStack {
 		return p.spare.stack(cpu, head, p.emptyStack(e, rec)), 0
 	}

@@ -3,6 +3,7 @@ package binary
 import (
 	"bytes"
 	"encoding/binary"
+	"math/bits"
 
 	"ustack/tracefs"
 )
@@ -44,19 +45,28 @@ func (s *stack) arrays() [3][]byte {
 
 // mix returns a hash of the arrays' bytes.
 func mix(arrays *[3][]byte) uint64 {
-	const prime = 0x9e3779b97f4a7c15
+	const prime, other = 0x9e3779b97f4a7c15, 0xd6e8feb86659fd93
 	h := uint64(prime)
 	for _, a := range arrays {
-		for ; len(a) >= 8; a = a[8:] {
-			h = (h ^ binary.LittleEndian.Uint64(a)) * prime
-			h ^= h >> 29
+		for ; len(a) >= 16; a = a[16:] {
+			h = fold(h^binary.LittleEndian.Uint64(a), other^binary.LittleEndian.Uint64(a[8:]))
+		}
+		if len(a) >= 8 {
+			h = fold(h^binary.LittleEndian.Uint64(a), prime)
+			a = a[8:]
 		}
 		for _, c := range a {
 			h = (h ^ uint64(c)) * prime
 		}
-		h ^= h >> 32
+		h = bits.RotateLeft64(h, 31)
 	}
 	return h * prime
+}
+
+// fold returns the product of two numbers, its halves as one.
+func fold(a, b uint64) uint64 {
+	high, low := bits.Mul64(a, b)
+	return high ^ low
 }
 
 // find returns the slot of a stack: with a template, if it is known; without, if
