@@ -1,6 +1,8 @@
 package resolve
 
 import (
+	"encoding/binary"
+
 	"ustack/tracefs"
 	"ustack/tracefs/text"
 )
@@ -75,20 +77,25 @@ func (s *stitcher) openEvent(h *Pending, i int, rec *tracefs.Record) {
 // context returns what the flag columns of a record show, but for the second one:
 // a timer can ask for the CPU between an event and its stack, and kernels before
 // 5.12 look once for each (tracing_generic_entry_update in kernel/trace/trace.c).
-func context(h *Pending, rec *tracefs.Record) (ctx [8]byte) {
-	const reschedule = 1
+func context(h *Pending, rec *tracefs.Record) uint64 {
 	if flags, ok := h.Context(rec); ok {
-		copy(ctx[:], flags[:])
-		ctx[reschedule] = 0
-		return ctx
+		return contextOf(flags)
 	}
-	if flags := text.UsualFlags(h.Text[rec.Off:rec.Body]); flags != nil {
-		copy(ctx[:], flags)
-	} else {
-		copy(ctx[:], h.Head(rec).Flags)
+	flags := text.UsualFlags(h.Text[rec.Off:rec.Body])
+	if flags == nil {
+		flags = h.Head(rec).Flags
 	}
-	ctx[reschedule] = 0
-	return ctx
+	var columns [8]byte
+	copy(columns[:], flags)
+	columns[reschedule] = 0
+	return binary.LittleEndian.Uint64(columns[:])
+}
+
+const reschedule = 1 // the column that is left out
+
+// contextOf returns the context that all columns show.
+func contextOf(c [tracefs.FlagColumns]byte) uint64 {
+	return uint64(c[0]) | uint64(c[2])<<16 | uint64(c[3])<<24 | uint64(c[4])<<32
 }
 
 // eventOf finds the event that a cookie or immediate stack belongs to.
@@ -96,10 +103,13 @@ func (s *stitcher) eventOf(h *Pending, rec *tracefs.Record) (ref eventRef, ok bo
 	open := s.on(rec)
 	list := *open
 	for n := len(list) - 1; n >= 0; n-- {
-		ref := list[n]
-		if ref.tid == rec.TID && s.live(&ref) && ref.ctx == context(h, rec) &&
-			s.queue.limits.within(ref.pending, &ref.pending.Records[ref.rec], h, rec) {
-			*open = append(list[:n], list[n+1:]...)
+		found := &list[n]
+		if found.tid == rec.TID && s.live(found) && found.ctx == context(h, rec) &&
+			s.queue.limits.within(found.pending, &found.pending.Records[found.rec], h, rec) {
+			ref = *found
+			if *open = list[:len(list)-1]; n < len(list)-1 {
+				copy(list[n:], list[n+1:])
+			}
 			return ref, true
 		}
 	}

@@ -53,7 +53,7 @@ type eventRef struct {
 	seq     int64
 	rec     int32
 	tid     int32
-	ctx     [8]byte // the flag columns
+	ctx     uint64 // the flag columns, see context
 }
 
 // taskStitch is the stitcher's state of a task.
@@ -93,9 +93,9 @@ func (s *stitcher) attachStack(h *Pending, i int, rec *tracefs.Record, t *task) 
 	}
 	stack := s.newStack()
 	s.made++
-	*stack = Stack{
-		ID: s.made, Cookie: rec.Value, Cut: rec.Flags&tracefs.Cut != 0, Stock: rec.Flags&tracefs.Deferred == 0, task: t, seq: h.seq, rec: int32(i),
-	}
+	stack.ID, stack.Cookie, stack.Cut, stack.Stock = s.made, rec.Value, rec.Flags&tracefs.Cut != 0, rec.Flags&tracefs.Deferred == 0
+	stack.task, stack.seq, stack.rec, stack.ResultID = t, h.seq, int32(i), 0
+	stack.shared, stack.size, stack.Functions = false, 0, nil // newStack leaves the last use
 	stack.Frames, stack.Text = h.StackFrames(rec)
 	if stack.Attributions, stack.Result = h.StackAttributions(i); stack.Result != nil {
 		stack.ResultID = stack.Result.ID
