@@ -43,7 +43,7 @@ func AppendMapsVersion(b []byte, head procmap.Head, mappings []procmap.Mapping) 
 	ids := idsOf(mappings)
 	for i := range mappings {
 		m := &mappings[i]
-		b = append(m.AppendSaved(b), '\n')
+		b = m.AppendOtherVDSO(append(m.AppendSaved(b), '\n'))
 		id := procmap.FileID{Dev: m.Dev, Inode: m.Inode}
 		if known := ids[id]; !known.IsZero() {
 			b = append(procmap.AppendBuildID(b, id, known), '\n')

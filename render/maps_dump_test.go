@@ -34,3 +34,14 @@ func TestMapsDumpOneNumber(t *testing.T) {
 		}
 	}
 }
+
+// TestMapsDumpVDSO: a dump says which vDSO is not the one of 64-bit programs.
+func TestMapsDumpVDSO(t *testing.T) {
+	for kind, want := range map[procmap.Kind]int{procmap.VDSO: 0, procmap.Special: 1} {
+		m := []procmap.Mapping{{Start: 0x1000, End: 0x3000, Name: "[vdso]", Kind: kind}, {Start: 0x3000, End: 0x4000, Name: "[vvar]", Kind: procmap.Special}}
+		lines := bytes.Split(AppendMapsVersion(nil, procmap.Head{PID: 7}, m), []byte("\n"))
+		if n := len(lines) - 4; n != want || want == 1 && !procmap.IsOtherVDSO(lines[2]) {
+			t.Errorf("%v: %d more lines, want %d: %s", kind, n, want, lines)
+		}
+	}
+}

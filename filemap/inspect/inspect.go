@@ -123,7 +123,7 @@ func (i *Inspector) report(s *health.Target, r io.ReaderAt, size int64, where st
 // has seen in an earlier process, and calls f with each.
 func (i *Inspector) Process(pid int, f func(*health.Target) error) (p health.Process, err error) {
 	if i.reader == nil {
-		i.reader, err = procmap.NewReader(procmap.Options{Proc: i.opt.Proc, Filter: procmap.Filter{Perms: procmap.Exec}, Stat: true})
+		i.reader, err = procmap.NewReader(procmap.Options{Proc: i.opt.Proc, Filter: procmap.Filter{Perms: procmap.Exec}, Stat: true, VDSO: true})
 		if err != nil {
 			return p, err
 		}

@@ -315,6 +315,8 @@ func (d *Dump) maps(r io.Reader, pid int32) error {
 					return fmt.Errorf("%w: more than %d build IDs", errTooMuch, maxMappings)
 				}
 				ids[file] = buildID(id)
+			} else if n := len(cur.maps) - 1; n >= 0 && procmap.IsOtherVDSO(line) && cur.maps[n].kind == procmap.VDSO {
+				cur.maps[n].kind = procmap.Special
 			} else if r, ok := procmap.ParseReads(line); ok && len(reads) < maxReads {
 				if d.versions++; d.versions > maxVersions {
 					return fmt.Errorf("%w: more than %d versions of processes", errTooMuch, maxVersions)

@@ -26,8 +26,9 @@ import (
 // (a poller wrote the file, or an older ustack); those in heads are escaped in any
 // case. A line with three number signs begins a version, one with a single number
 // sign gives the build ID of the file with this device and inode, after the
-// first mapping of that file in the version, or says when the process was read again and
-// still had that version (Reads); all others are lines of /proc/PID/maps. Besides,
+// first mapping of that file in the version, or that the mapping before it is of another
+// vDSO than that of 64-bit programs, or when the process was read again and still had that
+// version (Reads); all others are lines of /proc/PID/maps. Besides,
 // tids.txt has a line "TID PID" for each thread, and vdso.txt the build ID of the
 // kernel's vDSO.
 

@@ -62,6 +62,10 @@ type Options struct {
 	IDs *IDs
 	// Stat is whether to read what Process.Stat holds.
 	Stat bool
+	// VDSO is whether to compare the vDSO of each process with ours: another one is
+	// Special. It is for whoever names the functions of ours, and costs a read of the
+	// process's memory (procmem, with its time limit), some microseconds.
+	VDSO bool
 }
 
 // Reader reads the mappings of processes, one after the other. It reuses its
@@ -85,6 +89,7 @@ type Reader struct {
 	ask    bool // for all build IDs, whatever is remembered
 	waits  patience
 	memory *procmem.Reader
+	vdso   vdso
 }
 
 // NewReader finds out what the kernel can do and returns a Reader. It fails if

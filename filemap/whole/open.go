@@ -36,6 +36,9 @@ var errOther = errors.New("another file is mapped there now")
 // path, which must have the build ID that the kernel reported.
 func (o *Opener) Open(pid int, m *space.Mapping) (*unwind.Binary, error) {
 	if m.File.Kind == procmap.VDSO {
+		if m.End <= 1<<32 {
+			return nil, errOther // that of 32-bit programs
+		}
 		return &unwind.Binary{ReaderAt: bytes.NewReader(o.VDSO), Size: int64(len(o.VDSO)), Identity: "vdso", Close: func() {}}, nil
 	}
 	b, err := o.mapped(pid, m)

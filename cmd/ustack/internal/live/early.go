@@ -36,7 +36,7 @@ const (
 
 // newEarly returns an early that reads with a follower.
 func newEarly(proc string, fl *following) (*early, error) {
-	reader, err := procmap.NewReader(procmap.Options{Proc: proc, Stat: true})
+	reader, err := procmap.NewReader(procmap.Options{Proc: proc, Stat: true, VDSO: true})
 	if err != nil {
 		return nil, err
 	}

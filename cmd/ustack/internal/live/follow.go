@@ -91,7 +91,7 @@ func startFollowing(o *Options, root *instance.Root, saved *saver, idle func() b
 	}
 	fl.files = watch.New(watch.Options{Forget: forget, Proc: o.Proc, Log: func(message string) { fl.say("%s", message) }})
 	ids.SetGuard(fl.files)
-	options := procmap.Options{Proc: o.Proc, Source: o.MapsSource, Stat: true, IDs: ids, Filter: procmap.Filter{Perms: procmap.Exec}}
+	options := procmap.Options{Proc: o.Proc, Source: o.MapsSource, Stat: true, IDs: ids, Filter: procmap.Filter{Perms: procmap.Exec}, VDSO: true}
 	if fl.code, err = procmap.NewReader(options); err != nil {
 		return nil, errors.Join(err, fl.close())
 	}

@@ -11,7 +11,7 @@ import (
 
 func (j *Job) reader(filter procmap.Filter) (*procmap.Reader, error) {
 	j.ids = procmap.NewIDs(nil)
-	return procmap.NewReader(procmap.Options{Source: j.Source, Filter: filter, IDs: j.ids, Stat: true})
+	return procmap.NewReader(procmap.Options{Source: j.Source, Filter: filter, IDs: j.ids, Stat: true, VDSO: j.Save != ""})
 }
 
 // list writes mappings or files.
