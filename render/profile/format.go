@@ -58,5 +58,8 @@ func ParseFormat(name string, others ...string) (Format, error) {
 		}
 		others = append(others, f.Name)
 	}
+	if err := leftOut(name); err != nil {
+		return Format{}, err
+	}
 	return Format{}, errors.New(nearest.Unknown("format", name, others))
 }
