@@ -71,6 +71,16 @@ func shownRows(m *model) string {
 	return strings.Join(keys, " ")
 }
 
+// TestKeysFit: a terminal of 80 columns shows the page of keys whole.
+func TestKeysFit(t *testing.T) {
+	const narrow = 80
+	for _, line := range keys() {
+		if len(line) > narrow {
+			t.Errorf("%d columns: %s", len(line), line)
+		}
+	}
+}
+
 // TestSort: rows are in the order of what they are waited for a second, and of what the key
 // asks for.
 func TestSort(t *testing.T) {

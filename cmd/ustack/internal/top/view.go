@@ -169,20 +169,20 @@ func keys() []string {
 	return strings.Split(`Up Down PgUp PgDn Home End   select a row (also k j g G)
 Enter     open the lock: waiters, owners, stacks, chain; Esc or q goes back
 s         sort by waiting a second, waits a second, total, longest, threads
-b         rows are locks, each futex, or the places in the code where threads wait
-a         show futexes that are not locks, too: condition variables, joins, parked threads
-/         show rows with a text in lock, process, owner or function; Esc shows all
+b         a row for each lock, each futex, or each place in the code that waits
+a         other futexes than locks, too: condition variables, joins, parking
+/         only rows with a text in lock, process, owner or function; Esc: all
 p         stop and go on showing what is new; the trace goes on
 m         mark: w and h save from here
 l         keep the last N seconds from now on, instead of a mark
 w         save a report since the mark, of the last seconds, or of all
-h         save an HTML page with each wait since the mark, or of the last seconds
+h         save an HTML page of each wait since the mark, or of the last seconds
 q, ^C     quit
 
 WAIT/s    seconds that all threads together have waited in a second
 NOW/THR   threads that wait now, of those that have waited
-OWNER     who owned the lock most, or after < who released it or woke its waiters
-          most, and the function where`, "\n")
+OWNER     who owned the lock most, or after < who released it most or woke its
+          waiters most, and the function where`, "\n")
 }
 
 // seconds writes a rate of waiting.
