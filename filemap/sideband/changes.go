@@ -207,7 +207,7 @@ func (c *calls) moving(r *perf.Record, v []uint64) {
 	if m.from+m.size < m.from || m.from+m.to < m.from {
 		return // refused
 	}
-	c.othersFlights(r, func(*flight) { m.disturbed = true })
+	c.flights.others(c.history, r, func(*flight) { m.disturbed = true })
 	m.code = c.history.codeBetween(r.PID, m.from, m.sourceEnd(), r.Time)
 	m.parts = c.hadBetween(r, m.from, m.sourceEnd())
 	if m.size > 0 {
@@ -251,7 +251,7 @@ func (c *calls) restOfHuge(r *perf.Record, m *move) {
 // moved notes that mremap returns: the mappings of the old place are at the new
 // one, if nothing else has changed since the call.
 func (c *calls) moved(r *perf.Record, ret uint64) {
-	if m := c.moves[r.TID]; m != nil && c.missing(m.began, r.Time) {
+	if m := c.moves[r.TID]; m != nil && m.cutOff(c.history, r.Time) {
 		c.unfinished(r) // this may be another call's return
 	}
 	m, ok := c.moves[r.TID]
@@ -316,9 +316,9 @@ func (c *calls) unfinished(r *perf.Record) {
 	}
 }
 
-// missing reports whether records of the time between two times are lost.
-func (c *calls) missing(from, to tracefs.Time) bool {
-	return c.history.Gaps.Missing(from, to) || c.history.Unsure.Missing(from, to)
+// cutOff reports whether records are missing between the call and a time.
+func (m *move) cutOff(h *History, until tracefs.Time) bool {
+	return h.Gaps.Missing(m.began, until) || h.Unsure.Missing(m.began, until)
 }
 
 // mappedAgain notes a mapping that was there before. It may have been long ago, and its file

@@ -38,8 +38,8 @@ type Drained struct {
 // for the next call, or effects could come before causes.
 func (b *Band) Drain() (Drained, error) {
 	b.drain()
-	b.settleLater()
-	b.askNames()
+	b.underWay.settleLater(b)
+	asker{b}.askNames()
 	b.files.checkWritten(b.drained)
 	d := b.found
 	d.Doubt = b.History.Gaps.Open()
@@ -156,7 +156,7 @@ func (b *Band) early(r *perf.Record) bool {
 		return false
 	}
 	if r.Type == unix.PERF_RECORD_MMAP || r.Type == unix.PERF_RECORD_MMAP2 {
-		b.calls.landed(r, r.Addr, r.Addr+r.Len)
+		b.calls.flights.landed(b.History, r, r.Addr, r.Addr+r.Len)
 	}
 	if r.Type == unix.PERF_RECORD_FORK && !r.Thread() {
 		b.calls.born(r) // whether it shares memory may be reported after
@@ -192,7 +192,7 @@ func (b *Band) record(r *perf.Record) {
 		b.calls.succeeded(r)
 		b.calls.ringMapped(r)
 		b.calls.dataMapped(r)
-		b.calls.landed(r, r.Addr, r.Addr+r.Len)
+		b.calls.flights.landed(b.History, r, r.Addr, r.Addr+r.Len)
 		return
 	case r.Type == unix.PERF_RECORD_MMAP2:
 		b.calls.succeeded(r)
@@ -211,7 +211,7 @@ func (b *Band) record(r *perf.Record) {
 			b.files.watch(r.PID, &m, file, r.Time)
 		}
 		b.calls.overFlights(r, r.Addr, r.Addr+r.Len)
-		b.overUnseen(r)
+		b.underWay.maps(&b.calls, r)
 		b.calls.overRings(r)
 	case r.Exec():
 		comm := b.names.Intern(r.Name)

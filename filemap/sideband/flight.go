@@ -143,7 +143,7 @@ func (c *calls) landings(r *perf.Record) {
 // overFlights makes unknown what a thread has put between two addresses where other threads
 // take something away: either may come last.
 func (c *calls) overFlights(r *perf.Record, start, end uint64) {
-	c.othersFlights(r, func(f *flight) {
+	c.flights.others(c.history, r, func(f *flight) {
 		from, to := max(start, f.start), min(end, f.end)
 		if from >= to {
 			return
@@ -153,26 +153,25 @@ func (c *calls) overFlights(r *perf.Record, start, end uint64) {
 			m.met = true
 		}
 	})
-	c.landed(r, start, end)
+	c.flights.landed(c.history, r, start, end)
 }
 
 // landed notes that a process has something between two addresses: calls that unmap there have
 // had their effect, if their end may have gone unseen. Else they would count for long. The
 // threads that are in one are found otherwise, see underWay.
-func (c *calls) landed(r *perf.Record, start, end uint64) {
-	lost := c.flights.lost
-	c.history.each(r.PID, func(pid int) {
-		c.flights.drop(pid, func(f *flight) bool { return f.at <= lost && start < f.end && f.start < end })
+func (f *flights) landed(h *History, r *perf.Record, start, end uint64) {
+	h.each(r.PID, func(pid int) {
+		f.drop(pid, func(c *flight) bool { return c.at <= f.lost && start < c.end && c.start < end })
 	})
 }
 
-// othersFlights calls fn with the calls under way of other threads that have the memory of
-// the thread of a record.
-func (c *calls) othersFlights(r *perf.Record, fn func(f *flight)) {
-	c.history.each(r.PID, func(pid int) {
-		for _, f := range c.flights.of(pid) {
-			if f.tid != r.TID && !c.flights.over(&f, r.Time) {
-				fn(&f)
+// others calls fn with the calls under way of other threads that have the memory of the
+// thread of a record.
+func (f *flights) others(h *History, r *perf.Record, fn func(c *flight)) {
+	h.each(r.PID, func(pid int) {
+		for _, c := range f.of(pid) {
+			if c.tid != r.TID && !f.over(&c, r.Time) {
+				fn(&c)
 			}
 		}
 	})
@@ -180,11 +179,11 @@ func (c *calls) othersFlights(r *perf.Record, fn func(f *flight)) {
 
 // flying returns the ranges that calls may yet take away from what a reading has
 // found.
-func (c *calls) flying(pid int, found []procmap.Mapping, now tracefs.Time) (list []taken) {
-	c.history.each(pid, func(pid int) {
-		for _, f := range c.flights.of(pid) {
-			if w := (watch{taken: []taken{f.taken}}); c.flights.going(&f, now) && w.overtaken(found) {
-				list = append(list, f.taken)
+func (f *flights) flying(h *History, pid int, found []procmap.Mapping, now tracefs.Time) (list []taken) {
+	h.each(pid, func(pid int) {
+		for _, c := range f.of(pid) {
+			if w := (watch{taken: []taken{c.taken}}); f.going(&c, now) && w.overtaken(found) {
+				list = append(list, c.taken)
 			}
 		}
 	})

@@ -150,12 +150,12 @@ func TestFlightsEarly(t *testing.T) {
 		soft.write(rawSample(unmapping, 1, 1, now-20, page, page))
 		drain(t, b)
 		found := []procmap.Mapping{{Start: page, End: 2 * page}}
-		if n := len(b.calls.flying(1, found, b.drained)); n != 1 {
+		if n := len(b.calls.flights.flying(b.History, 1, found, b.drained)); n != 1 {
 			t.Fatalf("%s: %d calls", name, n)
 		}
 		ring.write(rawMap(1, tid, page, page, 0, rx, unix.MAP_PRIVATE, "/code", now-10))
 		drain(t, b)
-		if n := len(b.calls.flying(1, found, b.drained)); n != 0 {
+		if n := len(b.calls.flights.flying(b.History, 1, found, b.drained)); n != 0 {
 			t.Errorf("%s: %d calls may go on", name, n)
 		}
 	}

@@ -277,7 +277,7 @@ func (b *Band) take(r *procmap.Reader, p *procmap.Process, t, after tracefs.Time
 		b.watch = watch{pid: p.PID, since: t}
 		b.drain()
 		changed := b.watch.changed || b.watch.overtaken(p.Mappings)
-		flying := b.calls.flying(p.PID, p.Mappings, b.drained)
+		flying := b.calls.flights.flying(b.History, p.PID, p.Mappings, b.drained)
 		switch newSettler(b, r).settle(p.PID) {
 		case settledNow:
 			changed = true

@@ -205,8 +205,7 @@ func (b settler) settleOpen(after tracefs.Time) {
 }
 
 // settleLater does so between two calls of Refresh, every now and then.
-func (b *Band) settleLater() {
-	u := &b.underWay
+func (u *underWay) settleLater(b *Band) {
 	began := time.Now()
 	if len(u.open) == 0 || began.Before(u.look) || b.completer.reader == nil {
 		return
@@ -215,16 +214,15 @@ func (b *Band) settleLater() {
 	u.look = time.Now().Add(max(settleEvery, settleCost*time.Since(began)))
 }
 
-// overUnseen makes a range unknown that a process maps that is open: the call may take it
-// away again.
-func (b *Band) overUnseen(r *perf.Record) {
-	u := &b.underWay
+// maps makes a range unknown that a process maps that is open: the call may take it away
+// again.
+func (u *underWay) maps(c *calls, r *perf.Record) {
 	if len(u.open) == 0 || r.Time <= u.since {
 		return
 	}
 	open := false
-	b.History.each(r.PID, func(pid int) { open = open || u.open[pid] })
+	c.history.each(r.PID, func(pid int) { open = open || u.open[pid] })
 	if open {
-		b.calls.unknown(r, r.Addr, r.Len)
+		c.unknown(r, r.Addr, r.Len)
 	}
 }
