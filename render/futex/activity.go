@@ -5,7 +5,6 @@ import (
 
 	"ustack/render/lost"
 	"ustack/tracefs"
-	"ustack/tracefs/syscalls"
 )
 
 // activity knows what threads do: by the scheduler's events, and by the call that each
@@ -38,10 +37,8 @@ type activity struct {
 	gone       goneLines
 	priorities priorities
 	links      links
-	places     places
-	losses     int32     // how often records were lost
-	blockers   []blocker // of the numbers from firstCause on
-	numbers    map[blocker]int32
+	losses     int32 // how often records were lost
+	causes     causes
 	switches   bool // the trace has sched_switch
 	whole      bool // also of threads that could go on, which a filter may leave out
 	wakings    bool // it has sched_waking, or sched_wakeup
@@ -157,38 +154,6 @@ func (a *activity) forgetAll() {
 	a.lines, a.count, a.chains = make(map[int32]*timeline), 0, 0
 	a.off, a.gone = offCPU{crowded: max(a.off.crowded, a.tasks.losses.End)}, goneLines{}
 	clear(a.recent[:])
-}
-
-// blocker is what a thread waits for in a call: a futex of a process, or the call's own
-// purpose.
-type blocker struct {
-	proc *process
-	key  lockKey
-	call int32 // by table, if there is one
-	in   syscalls.Table
-	// at is the stack of the place where a thread sleeps in a call that the trace does not
-	// have, and 1; 0 if it is none of these. cause is causeCall or causeDisk then.
-	at, cause int32
-}
-
-// blockedBy returns the number of what a thread waits for.
-func (a *activity) blockedBy(b blocker) int32 {
-	if n, ok := a.numbers[b]; ok {
-		return n
-	}
-	switch {
-	case len(a.blockers) < maxBlockers:
-	case b.at > 0:
-		return b.cause
-	case b.in != syscalls.NoTable:
-		return causeCall
-	default:
-		return causeFutex
-	}
-	n := firstCause + int32(len(a.blockers))
-	a.blockers = append(a.blockers, b)
-	a.numbers[b] = n
-	return n
 }
 
 // now returns what a thread does.
@@ -405,7 +370,7 @@ func (a *activity) switched(prev int32, state byte, next, cpu, stack int32, t tr
 		switch {
 		case state == 'X' || state == 'Z':
 			a.ends(tl)
-		case !a.inCall(cause):
+		case !a.causes.inCall(cause):
 			a.leftOutside(tl, t)
 		}
 	}
@@ -439,21 +404,21 @@ func (a *activity) leaves(tl *timeline, state byte, stack int32, t tracefs.Time)
 	case 'S':
 		switch {
 		case !tl.waits && tl.raw.named():
-			return a.blockedBy(blocker{call: tl.raw.nr, in: tl.raw.in}), min(tl.raw.at, t)
+			return a.causes.of(blocker{call: tl.raw.nr, in: tl.raw.in}), min(tl.raw.at, t)
 		case !tl.waits:
-			return a.sleepsAt(causeCall, stack), t
+			return a.causes.sleepAt(causeCall, stack), t
 		case tl.on.proc == nil:
 			return causeFutex, min(tl.waitsAt, t)
 		}
-		return a.blockedBy(tl.on), min(tl.waitsAt, t)
+		return a.causes.of(tl.on), min(tl.waitsAt, t)
 	case 'D':
 		switch {
 		case tl.raw.outside():
 			return causeOutside, min(tl.raw.at, t)
 		case !tl.waits && tl.raw.named():
-			return a.blockedBy(blocker{call: tl.raw.nr, in: tl.raw.in}), min(tl.raw.at, t)
+			return a.causes.of(blocker{call: tl.raw.nr, in: tl.raw.in}), min(tl.raw.at, t)
 		}
-		return a.sleepsAt(causeDisk, stack), t
+		return a.causes.sleepAt(causeDisk, stack), t
 	case 'T', 't':
 		return causeStopped, t
 	}

@@ -132,8 +132,8 @@ func (a *Analysis) connect(opt *Options) {
 	}
 	a.tasks = tasks{byTGID: make(map[int32]*process), most: opt.Threads, mappings: opt.Mappings, programs: opt.Programs,
 		losses: &a.losses, stop: a.calls.stop, release: a.calls.release, united: a.locks.moveLocks}
-	a.activity = activity{lines: make(map[int32]*timeline), numbers: make(map[blocker]int32), most: opt.Threads, tasks: &a.tasks,
-		priorities: priorities{activity: &a.activity}, places: places{stacks: &a.stacks}}
+	a.activity = activity{lines: make(map[int32]*timeline), causes: causes{numbers: make(map[blocker]int32), places: places{stacks: &a.stacks}}, most: opt.Threads, tasks: &a.tasks,
+		priorities: priorities{activity: &a.activity}}
 	a.locks = locks{files: make(map[fileKey]*lock), others: [2]*lock{{}, {}}, most: opt.Locks, mappings: opt.Mappings, layouts: opt.Layouts, goHeap: opt.GoHeap,
 		stacks: &a.stacks, losses: &a.losses, tasks: &a.tasks}
 	a.sites = sites{byKey: make(map[lockKey]*site), most: sitesOfLock * opt.Locks, tasks: &a.tasks, activity: &a.activity, locks: &a.locks, moved: a.calls.moved}

@@ -23,16 +23,6 @@ func (a *activity) takes() tracefs.Time {
 	return takes
 }
 
-// inCall reports whether a thread that is blocked so has entered a system call before: it
-// is not on its way to taking a lock, or from releasing it. One that is in state D in a
-// call that the trace does not have may be at a page fault.
-func (a *activity) inCall(cause int32) bool {
-	if cause >= firstCause && a.blockers[cause-firstCause].at > 0 {
-		cause = a.blockers[cause-firstCause].cause
-	}
-	return cause == causeCall || cause >= causeFutex
-}
-
 // taken returns from when on a thread surely owns a lock, which it takes with some of the
 // first instructions that it runs after a time: where it did not run for long enough, as it
 // was preempted, it may not have taken it. It is to if that is unknown. proof is since when
@@ -56,7 +46,7 @@ func (a *activity) taken(tid int32, from, to tracefs.Time) (at, proof tracefs.Ti
 		case m.cause == causeRuns:
 			left -= end - begin
 			ran = end
-		case a.inCall(m.cause):
+		case a.causes.inCall(m.cause):
 			return min(ran, begin), proof
 		}
 	}
@@ -84,7 +74,7 @@ func (a *activity) kept(tid int32, from, to tracefs.Time) (at, proof tracefs.Tim
 		case m.cause == causeRuns:
 			left -= end - begin
 			ran = begin
-		case a.inCall(m.cause):
+		case a.causes.inCall(m.cause):
 			return max(ran, end), proof
 		}
 	}

@@ -50,7 +50,7 @@ func (a *activity) prune(t tracefs.Time) {
 	a.off.list = list[:0]
 	for _, tl := range list {
 		m := &tl.list[len(tl.list)-1]
-		if tl.listed = !a.inCall(m.cause) && (m.cause != causeRuns || t-m.from < a.takes()); tl.listed {
+		if tl.listed = !a.causes.inCall(m.cause) && (m.cause != causeRuns || t-m.from < a.takes()); tl.listed {
 			a.off.list = append(a.off.list, tl)
 		}
 	}

@@ -97,7 +97,7 @@ func (tl *timeline) rootsOfWaits(from, to, proof tracefs.Time, add func(s rootSp
 
 // waitsForFutex reports whether a cause is a wait for a futex.
 func (a *activity) waitsForFutex(cause int32) bool {
-	return cause == causeFutex || cause >= firstCause && a.blockers[cause-firstCause].proc != nil
+	return cause == causeFutex || cause >= firstCause && a.causes.blockers[cause-firstCause].proc != nil
 }
 
 // chained keeps the roots of a wait that has ended: others may have waited for its

@@ -58,13 +58,3 @@ func sleepPlaceOf(s *stackset.Stack) (key sleepPlace) {
 	}
 	return key
 }
-
-// sleepsAt returns the number of a sleep in a call that the trace does not have, by where
-// the thread went off its CPU, which a stack shows; cause if no stack does.
-func (a *activity) sleepsAt(cause, stack int32) int32 {
-	at := a.places.stack(stack)
-	if at == noStack {
-		return cause
-	}
-	return a.blockedBy(blocker{at: at + 1, cause: cause})
-}

@@ -386,7 +386,7 @@ func (u *underway) blockedOn(cause int32, t tracefs.Time, names **syscalls.Numbe
 		what := map[int32]BlockedKind{causeDisk: BlockedIO, causeStopped: BlockedStop, causeCall: BlockedElsewhere, causeFutex: BlockedFutex, causeOutside: BlockedOutside}
 		return BlockedOn{What: what[cause], Time: t}
 	}
-	b := &u.rp.activity.blockers[cause-firstCause]
+	b := &u.rp.activity.causes.blockers[cause-firstCause]
 	if b.at > 0 {
 		one := u.blockedOn(b.cause, t, names, byLock)
 		one.At, one.place = u.rp.stacks.Get(b.at-1), b.at

@@ -1,0 +1,62 @@
+package futex
+
+import "ustack/tracefs/syscalls"
+
+// causes numbers what threads wait for, from firstCause on.
+type causes struct {
+	blockers []blocker // by number
+	numbers  map[blocker]int32
+	places   places
+}
+
+// blocker is what a thread waits for in a call: a futex of a process, or the call's own
+// purpose.
+type blocker struct {
+	proc *process
+	key  lockKey
+	call int32 // by table, if there is one
+	in   syscalls.Table
+	// at is the stack of the place where a thread sleeps in a call that the trace does not
+	// have, and 1; 0 if it is none of these. cause is causeCall or causeDisk then.
+	at, cause int32
+}
+
+// of returns the number of what a thread waits for.
+func (c *causes) of(b blocker) int32 {
+	if n, ok := c.numbers[b]; ok {
+		return n
+	}
+	switch {
+	case len(c.blockers) < maxBlockers:
+	case b.at > 0:
+		return b.cause
+	case b.in != syscalls.NoTable:
+		return causeCall
+	default:
+		return causeFutex
+	}
+	n := firstCause + int32(len(c.blockers))
+	c.blockers = append(c.blockers, b)
+	c.numbers[b] = n
+	return n
+}
+
+// sleepAt returns the number of a sleep in a call that the trace does not have, by where the
+// thread went off its CPU, which a stack shows; cause if no stack does.
+func (c *causes) sleepAt(cause, stack int32) int32 {
+	at := c.places.stack(stack)
+	if at == noStack {
+		return cause
+	}
+	return c.of(blocker{at: at + 1, cause: cause})
+}
+
+// inCall reports whether a thread that is blocked so has entered a system call before: it
+// is not on its way to taking a lock, or from releasing it. One that is in state D in a
+// call that the trace does not have may be at a page fault.
+func (c *causes) inCall(cause int32) bool {
+	if cause >= firstCause && c.blockers[cause-firstCause].at > 0 {
+		cause = c.blockers[cause-firstCause].cause
+	}
+	return cause == causeCall || cause >= causeFutex
+}
