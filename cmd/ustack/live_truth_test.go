@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"ustack/tracefs/capturetest"
@@ -72,6 +73,7 @@ type truth struct {
 	t testing.TB
 	// files are the files by the path that a stack may show.
 	files map[string]*program
+	mu    sync.Mutex // tests that run side by side share one
 	// bias is how far each process has each file from where it was linked.
 	bias map[string]uint64
 	// frames of file-backed memory, and those without a name.
@@ -121,6 +123,8 @@ func (tr *truth) chain(e *liveEvent) []string {
 
 func (tr *truth) frame(e *liveEvent, i int, f *liveFrame) string {
 	tr.t.Helper()
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
 	if f.Path == "" {
 		if f.Reason == "" {
 			tr.t.Errorf("process %d, frame %d: neither file nor reason", e.PID, i)
