@@ -37,7 +37,7 @@ import "ustack/filemap/elfid"
 
 // identify gives a mapping the build ID and generation of its file: as they are
 // known, or from the file itself. A file that could not be read has none, and
-// is tried again at the next mapping of it. A vDSO is compared with ours.
+// is tried again at the next mapping of it. A vDSO is compared with that of this process.
 func (h *Handle) identify(m *Mapping) {
 	h.checkVDSO(m)
 	if h.r.cached(m) {

@@ -28,7 +28,7 @@ const (
 	VDSO
 	Vsyscall
 	// Special is other memory that the kernel gives processes: [vvar],
-	// [uprobes], [sigpage], and a [vdso] that is not ours (Options.VDSO).
+	// [uprobes], [sigpage], and a [vdso] other than that of this process (Options.VDSO).
 	Special
 	// AnonNamed is private anonymous memory with a name of prctl(2)
 	// PR_SET_VMA_ANON_NAME: [anon:NAME]; AnonShmem the same for shared

@@ -62,9 +62,9 @@ type Options struct {
 	IDs *IDs
 	// Stat is whether to read what Process.Stat holds.
 	Stat bool
-	// VDSO is whether to compare the vDSO of each process with ours: another one is
-	// Special. It is for whoever names the functions of ours, and costs a read of the
-	// process's memory (procmem, with its time limit), some microseconds.
+	// VDSO is whether to compare the vDSO of each process with the one of this process:
+	// another one is Special. Set it where functions in a vDSO get names. It costs a read
+	// of the process's memory (procmem, with its time limit).
 	VDSO bool
 }
 

@@ -28,14 +28,14 @@ func (h *Handle) checkVDSO(m *Mapping) {
 	}
 }
 
-// vdso is the beginning of our own vDSO, empty if it cannot be had, and room for that of
-// a process.
+// vdso is the beginning of the vDSO of this process, empty if it cannot be read, and room
+// for that of another one.
 type vdso struct {
 	looked   bool
 	own, its []byte
 }
 
-// once reads ours.
+// once reads the vDSO of this process.
 func (v *vdso) once(r *Reader) {
 	if v.looked {
 		return

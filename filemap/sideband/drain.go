@@ -39,7 +39,7 @@ type Drained struct {
 func (b *Band) Drain() (Drained, error) {
 	b.drain()
 	b.underWay.settleLater(b)
-	asker{b}.askNames()
+	nameReader{b}.askNames()
 	b.files.checkWritten(b.drained)
 	d := b.found
 	d.Doubt = b.History.Gaps.Open()

@@ -75,12 +75,12 @@ func (n *namings) mayAsk(now tracefs.Time) bool {
 	return n.asked <= maxQuestions
 }
 
-// asker asks processes for the names of their memory.
-type asker struct{ *Band }
+// nameReader reads the names of memory from processes.
+type nameReader struct{ *Band }
 
 // askNames reads the names of memory that got one, and drains the records that
 // came meanwhile.
-func (b asker) askNames() {
+func (b nameReader) askNames() {
 	for len(b.namings.pending) > 0 && b.completer.reader != nil {
 		list := b.namings.pending
 		b.namings.pending = nil
@@ -102,7 +102,7 @@ func (n *namedPart) overtaken(later []namedPart) bool {
 }
 
 // askName reads the names of the parts of a range that are code.
-func (b asker) askName(n *namedPart) {
+func (b nameReader) askName(n *namedPart) {
 	for _, m := range b.History.codeBetween(n.pid, n.start, n.end, n.at) {
 		if m.File.Kind != procmap.Anonymous && m.File.Kind != procmap.AnonNamed {
 			continue
@@ -127,7 +127,7 @@ func (b asker) askName(n *namedPart) {
 
 // askAt reads the mapping of a process at an address. ok is false if it may not have
 // been there all the time since the call, as the mapping was then.
-func (b asker) askAt(n *namedPart, was *space.Mapping, from, to uint64) (m procmap.Mapping, ok bool) {
+func (b nameReader) askAt(n *namedPart, was *space.Mapping, from, to uint64) (m procmap.Mapping, ok bool) {
 	h, err := b.completer.reader.Open(n.pid)
 	if err != nil {
 		return m, false

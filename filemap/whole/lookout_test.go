@@ -81,17 +81,31 @@ func (f *lookedAt) step() {
 	f.in[tid] = f.t
 }
 
-func runLookedAt(seed uint64, heed bool) *lookedAt {
-	f := &lookedAt{fakeTrace: fakeTrace{rnd: rand.New(rand.NewPCG(seed, 7)), t: 1e9, bursts: 6},
+// newLookedAt returns threads whose behavior depends on a seed.
+func newLookedAt(seed, stream uint64) lookedAt {
+	return lookedAt{fakeTrace: fakeTrace{rnd: rand.New(rand.NewPCG(seed, stream)), t: 1e9, bursts: 6},
 		in: make(map[int]tracefs.Time), past: make(map[int][][2]tracefs.Time)}
+}
+
+func runLookedAt(seed uint64, heed bool) *lookedAt {
+	f := newLookedAt(seed, 7)
+	f.drive(LookoutOptions{Read: f.read}, f.step, heed)
+	return &f
+}
+
+// drive has threads make steps while a Lookout looks on. With heed it gets the word that records
+// are missing.
+func (f *lookedAt) drive(opt LookoutOptions, step func(), heed bool) {
 	stage := New(Options{Now: f.now, Space: func(int, tracefs.Time) (int, *space.Space, bool) { return 0, nil, false }})
 	defer stage.Close()
-	f.l = NewLookout(LookoutOptions{Stage: stage, Read: f.read, Same: f.same, Settle: func(tracefs.Time) error { return nil }})
+	opt.Stage, opt.Same, opt.Settle = stage, f.same, func(tracefs.Time) error { return nil }
+	f.l = NewLookout(opt)
 	defer f.l.Close()
 	f.l.after = 1
 	for range 200 {
+		f.l.other.left = sleepsAtOnce
 		for range 1 + f.rnd.IntN(8) {
-			f.step()
+			step()
 		}
 		f.mu.Lock()
 		b, losing := f.batch, heed && (f.lost[0] || f.lost[1])
@@ -106,7 +120,6 @@ func runLookedAt(seed uint64, heed bool) *lookedAt {
 		}
 	}
 	f.l.End(0)
-	return f
 }
 
 // TestLookoutProves: whatever is lost of the records, and whenever a thread is looked at,

@@ -2,14 +2,11 @@ package whole
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap/blocked"
-	"ustack/filemap/space"
 	"ustack/tracefs"
 	"ustack/tracefs/perf"
 )
@@ -63,31 +60,8 @@ func (f *asleep) step() {
 }
 
 func runAsleep(seed uint64, heed bool) *asleep {
-	f := &asleep{lookedAt{fakeTrace: fakeTrace{rnd: rand.New(rand.NewPCG(seed, 9)), t: 1e9, bursts: 6},
-		in: make(map[int]tracefs.Time), past: make(map[int][][2]tracefs.Time)}}
-	stage := New(Options{Now: f.now, Space: func(int, tracefs.Time) (int, *space.Space, bool) { return 0, nil, false }})
-	defer stage.Close()
-	f.l = NewLookout(LookoutOptions{Stage: stage, Read: f.read, Same: f.same, Settle: func(tracefs.Time) error { return nil }, Sleeps: true})
-	defer f.l.Close()
-	f.l.after = 1
-	for range 200 {
-		f.l.other.left = sleepsAtOnce
-		for range 1 + f.rnd.IntN(8) {
-			f.step()
-		}
-		f.mu.Lock()
-		b, losing := f.batch, heed && (f.lost[0] || f.lost[1])
-		f.batch = tracefs.Batch{}
-		f.mu.Unlock()
-		f.l.Put(&b, Arrival{Losing: losing})
-		for h := f.l.Next(); h != nil; h = f.l.Next() {
-			f.l.Free(h)
-		}
-		if f.rnd.IntN(3) == 0 {
-			time.Sleep(20 * time.Microsecond) // for the queue
-		}
-	}
-	f.l.End(0)
+	f := &asleep{newLookedAt(seed, 9)}
+	f.drive(LookoutOptions{Read: f.read, Sleeps: true}, f.step, heed)
 	return f
 }
 

@@ -6,8 +6,8 @@ import (
 )
 
 // places numbers where in the code threads went to sleep in calls that the trace does not
-// have. A place is the innermost frames of a stack: all calls that a C library makes by one
-// function are told apart by its callers.
+// have. A place is the innermost frames of a stack: calls that a C library makes by one
+// function differ in its callers.
 type places struct {
 	stacks *stackset.Set
 	of     []int32 // by stack: the first stack of its place, and 1; 0 if that is not known yet

@@ -93,7 +93,7 @@ func (b *Book) end(size int64) {
 	if size > 0 {
 		return
 	}
-	b.state.Untold.add(p.Told)
+	b.state.Counts.add(p.Counts)
 	if b.state.Number == p.Day {
 		b.state.Reports = max(0, b.state.Reports-1)
 	}
@@ -110,8 +110,8 @@ func (b *Book) Left() (l Left, err error) {
 // Refuse counts a report for which there is no budget.
 func (b *Book) Refuse() { b.state.Refused++ }
 
-// Untold returns what the next report has in its head.
-func (b *Book) Untold() Untold { return b.state.Untold }
+// Counts returns what the next report has in its head.
+func (b *Book) Counts() Counts { return b.state.Counts }
 
 // Close writes what was counted, and lets others open the file.
 func (b *Book) Close() error { return errors.Join(b.state.write(b.file), b.file.Close()) }
@@ -131,11 +131,11 @@ func (b *Book) Begin(f *os.File, name string) (*Report, error) {
 	if left(b.limits.Reports, b.state.Reports) == 0 || left(b.limits.Bytes, b.state.Bytes) == 0 {
 		return nil, ErrSpent
 	}
-	p := &pending{Told: b.state.Untold}
+	p := &pending{Counts: b.state.Counts}
 	if id, _, ok := identify(int(f.Fd()), ""); ok {
 		p.ID, p.Partial, p.Name = id, absolute(f.Name()), absolute(name)
 	}
-	b.state.Pending, b.state.Untold = p, Untold{}
+	b.state.Pending, b.state.Counts = p, Counts{}
 	b.state.Reports++
 	r := &Report{b: b}
 	return r, r.reserve(1)

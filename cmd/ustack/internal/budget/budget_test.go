@@ -102,14 +102,14 @@ func TestUse(t *testing.T) {
 	check(t, b.Close())
 	m.truth += dayLength
 	b = opened(t, state, limits, m)
-	if l, err := b.Left(); err != nil || l.Bytes != 3<<20 || l.Reports != 3 || b.Untold() != (Untold{Refused: 1}) {
-		t.Errorf("on another day, left is %+v, untold %+v, %v", l, b.Untold(), err)
+	if l, err := b.Left(); err != nil || l.Bytes != 3<<20 || l.Reports != 3 || b.Counts() != (Counts{Refused: 1}) {
+		t.Errorf("on another day, left is %+v, counts %+v, %v", l, b.Counts(), err)
 	}
 	check(t, b.Close())
 }
 
-// TestCrash: what a recorder that was killed had reserved counts as far as it was written, or if
-// nobody can know, all of it.
+// TestCrash: what a recorder that was killed had reserved counts as far as it was written, or all
+// of it if that cannot be known.
 func TestCrash(t *testing.T) {
 	const size = 1000
 	for name, c := range map[string]struct {
@@ -117,7 +117,7 @@ func TestCrash(t *testing.T) {
 		then        func(temp, final string) error
 		bytes       int64
 		reports     int64
-		told        bool
+		counted     bool
 	}{
 		"before a byte": {0, size, nil, 0, 0, false},
 		"in the middle": {size, size, nil, size, 1, true},
@@ -151,8 +151,8 @@ func TestCrash(t *testing.T) {
 			if b.state.Bytes != c.bytes || b.state.Reports != c.reports {
 				t.Errorf("%d bytes and %d reports are used, want %d and %d", b.state.Bytes, b.state.Reports, c.bytes, c.reports)
 			}
-			if told := b.Untold() == (Untold{}); told != c.told {
-				t.Errorf("untold is %+v", b.Untold())
+			if counted := b.Counts() == (Counts{}); counted != c.counted {
+				t.Errorf("the counts are %+v", b.Counts())
 			}
 			check(t, b.Close())
 		})

@@ -95,7 +95,7 @@ func (d *day) advance(now Now) (next bool) {
 	return next
 }
 
-// valid reports whether all fields can be ours.
+// valid reports whether all fields have values that write can have written.
 func (d *day) valid() bool {
 	return d.Number >= 0 && d.Age >= 0 && d.Age < dayLength && d.Up >= 0 && d.WallAge >= 0 && d.WallAge <= d.Age
 }

@@ -18,16 +18,16 @@ type state struct {
 	Bytes   int64    // that are used of this day, or reserved
 	Reports int64    // of this day
 	Pending *pending // nil for none
-	Untold
+	Counts
 }
 
-// Untold are counts since the report before, which the next one has in its head.
-type Untold struct {
+// Counts are of the time since the report before. The next one has them in its head.
+type Counts struct {
 	Refused int64 // reports for which there was no budget
 }
 
 // add adds counts.
-func (u *Untold) add(v Untold) { u.Refused += v.Refused }
+func (c *Counts) add(v Counts) { c.Refused += v.Refused }
 
 // pending is the report that is being written.
 type pending struct {
@@ -35,7 +35,7 @@ type pending struct {
 	ID            fileID
 	Reserved      int64  // bytes, all that were reserved for it
 	Day           int64  // when the last of them were
-	Told          Untold // what is in its head
+	Counts        Counts // that its head has
 }
 
 // fileID identifies a file while it exists, and after that until another one has its inode that
@@ -52,8 +52,8 @@ const (
 // errDamaged: the file has contents, but no valid ones.
 var errDamaged = errors.New("the state file is damaged")
 
-// openFile opens the state file, or creates it. Nobody else can write to it, and nobody else
-// has it open this way until it is closed.
+// openFile opens the state file, or creates it. No other user can write to it, and no other
+// recorder opens it until it is closed.
 func openFile(path string) (f *os.File, err error) {
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0o600)
 	if errors.Is(err, unix.ELOOP) {
@@ -63,7 +63,7 @@ func openFile(path string) (f *os.File, err error) {
 		return nil, fmt.Errorf("opening the state file %s: %w", path, err)
 	}
 	f = os.NewFile(uintptr(fd), path)
-	if err = ours(fd); err == nil {
+	if err = private(fd); err == nil {
 		err = lock(fd)
 	}
 	if err != nil {
@@ -72,8 +72,8 @@ func openFile(path string) (f *os.File, err error) {
 	return f, nil
 }
 
-// ours returns an error if other users could have written the file, or it is none.
-func ours(fd int) error {
+// private returns an error if other users can have written the file, or if it is none.
+func private(fd int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err

@@ -34,7 +34,7 @@ func (s *state) fields(p *pending) []field {
 		{key: "refused", number: &s.Refused},
 		{key: "pending.reserved", number: &p.Reserved},
 		{key: "pending.day", number: &p.Day},
-		{key: "pending.refused", number: &p.Told.Refused},
+		{key: "pending.refused", number: &p.Counts.Refused},
 		{key: "pending.partial", text: &p.Partial},
 		{key: "pending.name", text: &p.Name},
 		{key: "pending.device", number: &p.ID.Device},
@@ -104,7 +104,7 @@ func take(fields []field, line string) bool {
 // mostText bounds a text of the state: a path, or the ID of a boot.
 const mostText = 2048
 
-// valid reports whether all fields can be ours.
+// valid reports whether all fields have values that write can have written.
 func (s *state) valid() bool {
-	return len(s.Boot)+len(s.WallBoot) <= mostText && s.day.valid() && s.Written > 0 && s.Bytes >= 0 && s.Reports >= 0 && s.Refused >= 0 && (s.Pending == nil || s.Pending.Told.Refused >= 0)
+	return len(s.Boot)+len(s.WallBoot) <= mostText && s.day.valid() && s.Written > 0 && s.Bytes >= 0 && s.Reports >= 0 && s.Refused >= 0 && (s.Pending == nil || s.Pending.Counts.Refused >= 0)
 }

@@ -68,10 +68,10 @@ func (b *Budget) account() record.Account {
 
 // fields returns what the head of the next report says.
 func (b *Budget) fields() []record.Field {
-	if b == nil || b.book.Untold().Refused == 0 {
+	if b == nil || b.book.Counts().Refused == 0 {
 		return nil
 	}
-	return record.FieldsOf("refused", strconv.FormatInt(b.book.Untold().Refused, 10))
+	return record.FieldsOf("refused", strconv.FormatInt(b.book.Counts().Refused, 10))
 }
 
 // end ends the account of a report, if there is one.
