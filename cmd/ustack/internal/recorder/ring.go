@@ -21,13 +21,16 @@ type Ring struct {
 	// detector looks for triggers, nil if none is in the trace.
 	detector  *record.Detector
 	deadlocks *deadlocks // nil if they are no trigger
+	signals   chan os.Signal
 	asked     chan os.Signal
 	quit      chan struct{}
 }
 
-// NewRing returns a sink.
+// NewRing returns a sink. From then on SIGUSR1 asks for a report: one that comes before tracing
+// begins must not end the process.
 func NewRing(opt Options, ropt RingOptions) *Ring {
-	o := &Ring{flight: flight{opt: opt, ropt: ropt, now: time.Now}, asked: make(chan os.Signal, 1), quit: make(chan struct{})}
+	o := &Ring{flight: flight{opt: opt, ropt: ropt, now: time.Now}, signals: make(chan os.Signal, 1), asked: make(chan os.Signal, 1), quit: make(chan struct{})}
+	signal.Notify(o.signals, syscall.SIGUSR1)
 	if slices.ContainsFunc(ropt.Triggers, func(t record.Trigger) bool { return t.Watches() }) {
 		o.detector = record.NewDetector(ropt.Triggers)
 	}
@@ -41,9 +44,7 @@ func (o *Ring) Open(start *live.Start) (needs live.Needs, err error) {
 		return needs, err
 	}
 	o.head = o.opt.fields(start)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGUSR1)
-	go o.listen(signals)
+	go o.listen()
 	if o.ropt.deadlock() {
 		o.deadlocks = newDeadlocks(start)
 		needs.Processes, needs.Tick = true, lookEvery // a deadlock is silent
@@ -57,11 +58,11 @@ func (o *Ring) Open(start *live.Start) (needs live.Needs, err error) {
 const asking, writing = "ustack: a report was asked for", "ustack: a report is due"
 
 // listen waits for the signal.
-func (o *Ring) listen(signals chan os.Signal) {
-	defer signal.Stop(signals)
+func (o *Ring) listen() {
+	defer signal.Stop(o.signals)
 	for {
 		select {
-		case sig := <-signals:
+		case sig := <-o.signals:
 			select {
 			case o.asked <- sig:
 			default: // asked already

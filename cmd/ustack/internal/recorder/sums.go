@@ -86,6 +86,7 @@ func NewSums(opt Options, ropt RingOptions, minWait time.Duration, now func() ti
 		minWait = min(minWait, time.Duration(o.waits))
 	}
 	o.minWait = tracefs.Time(minWait)
+	signal.Notify(o.asked, syscall.SIGUSR1) // one that comes early must not end the process
 	return o, minWait, nil
 }
 
@@ -96,7 +97,6 @@ func (o *Sums) Begin(at tracefs.Time) error {
 	}
 	o.from, o.at, o.minute.begun = at, at, o.now()
 	o.head = o.fields(at)
-	signal.Notify(o.asked, syscall.SIGUSR1)
 	return nil
 }
 
