@@ -151,7 +151,8 @@ func TestLiveStartsText(t *testing.T) {
 }
 
 // TestLiveStartsFutex: futex --live keeps stacks apart that differ only in these
-// functions, in all its outputs.
+// functions, in all its outputs. Text names all places of waits with -v only: without it, those
+// with the most time, which can be of one function.
 func TestLiveStartsFutex(t *testing.T) {
 	capturetest.NeedLong(t)
 	needStarts(t)
@@ -159,7 +160,7 @@ func TestLiveStartsFutex(t *testing.T) {
 		out := filepath.Join(t.TempDir(), "out")
 		program := filepath.Join(t.TempDir(), "starts")
 		compile(t, program, "starts.c")
-		script := exec.Command("/bin/sh", "-c", `"$0" "$@" >`+out, ustackBinary(t), "futex", "--live", "-q", "--unwind=fp", "--symbols", "--no-lines", "--format", format, "--", program, "40")
+		script := exec.Command("/bin/sh", "-c", `"$0" "$@" >`+out, ustackBinary(t), "futex", "--live", "-q", "--unwind=fp", "--symbols", "--no-lines", "-v", "--format", format, "--", program, "40")
 		if text, err := script.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", format, err, text)
 		}
