@@ -42,7 +42,7 @@ type arrival struct {
 // trips are the calls whose deferred stacks have not come.
 //
 // Invariants: a thread has one at most, the last that it has begun. Of a CPU, one at most
-// has no cookie: its record comes right after the event. All trips have no more than
+// has no cookie: its record comes next of the task's own. All trips have no more than
 // maxHeld frames.
 type trips struct {
 	of      map[int32]*trip // by thread
@@ -104,7 +104,7 @@ func (d *trips) close(cpu int32) {
 	}
 }
 
-// event notes another event of a thread.
+// event notes another event of a thread, not of an interrupt.
 func (d *trips) event(tid int32) {
 	if t := d.of[tid]; t != nil && t.cookie == 0 {
 		d.drop(t) // its cookie would have come first
@@ -119,11 +119,12 @@ func (d *trips) leave(tid int32, at tracefs.Time) {
 	}
 }
 
-// ask notes a cookie. A thread that has another one than its call's is past that.
-func (d *trips) ask(r *tracefs.Record) {
+// ask notes a cookie. A thread that has another one than its call's is past that. An
+// interrupt can come between a call's event and its cookie, and have events and cookies.
+func (d *trips) ask(r *tracefs.Record, interrupt bool) {
 	t := d.of[r.TID]
 	switch {
-	case t == nil || t.cookie != 0 && t.cookie == r.Value:
+	case t == nil || t.cookie != 0 && t.cookie == r.Value || t.cookie == 0 && interrupt:
 	case t.cookie == 0 && t.cpu == r.CPU && r.Value != 0 && r.Flags&tracefs.Cut == 0:
 		t.cookie = r.Value
 	default:
@@ -149,12 +150,25 @@ func (d *trips) other(b *tracefs.Batch, i int) {
 	case tracefs.KindLost, tracefs.KindGap:
 		d.lose(r.CPU)
 	case tracefs.KindCookie:
-		d.ask(r)
+		d.ask(r, interrupts(b, r))
 	case tracefs.KindStack:
 		if t, ok := b.Exact(r); ok && r.Flags&tracefs.Deferred != 0 {
 			d.stack(i, r, t)
 		}
 	}
+}
+
+// passes takes an event that is none of the calls.
+func (d *trips) passes(b *tracefs.Batch, r *tracefs.Record) {
+	if !interrupts(b, r) {
+		d.event(r.TID)
+	}
+}
+
+// interrupts reports whether an interrupt has written a record.
+func interrupts(b *tracefs.Batch, r *tracefs.Record) bool {
+	flags, ok := b.Context(r)
+	return ok && flags[0] != 0 && tracefs.InInterrupt(flags[:])
 }
 
 // stack takes a deferred stack, which ends the trip that has its cookie.

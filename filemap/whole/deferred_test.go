@@ -34,7 +34,9 @@ type deferredTrace struct {
 	cookies  uint64 // that a CPU has
 	silent   int    // one of so many stacks is missing without a word, 0 for none
 	other    int    // one of so many stacks is another one than at the entry
-	blocked  map[int32]deferredCall
+	// interrupts: one of so many events is interrupted before its cookie, 0 for none.
+	interrupts int
+	blocked    map[int32]deferredCall
 }
 
 // deferredCall is the call that a thread is in.
@@ -55,6 +57,13 @@ func (f *deferredTrace) tick(most int) { f.t += tracefs.Time(1 + f.rnd.IntN(most
 func (f *deferredTrace) asks(tid, cpu int32, call *syscalls.Event, cookie uint64) {
 	f.record(tracefs.Record{Kind: tracefs.KindEvent, TID: tid, CPU: cpu}, call)
 	f.tick(50)
+	if f.interrupts > 0 && f.rnd.IntN(f.interrupts) == 0 { // a timer wakes threads
+		f.context = "d.h1."
+		f.record(tracefs.Record{Kind: tracefs.KindEvent, TID: tid, CPU: cpu}, new(syscalls.Event))
+		f.request(tid, cpu, cookie)
+		f.context = "....."
+		f.tick(50)
+	}
 	f.request(tid, cpu, cookie)
 	f.tick(500)
 }
@@ -150,7 +159,7 @@ func (f *deferredTrace) check(truth map[int]uint64) (whole, wrong int) {
 func newDeferredTrace(seed uint64) *deferredTrace {
 	spaces := space.New()
 	spaces.Map(1, &procmap.Mapping{Start: codeStart, End: codeEnd, Perms: procmap.Read | procmap.Exec, Kind: procmap.Anonymous}, 1)
-	return &deferredTrace{fakeTrace: fakeTrace{rnd: rand.New(rand.NewPCG(seed, 1)), t: 1e9}, space: spaces.Space(1),
+	return &deferredTrace{fakeTrace: fakeTrace{rnd: rand.New(rand.NewPCG(seed, 1)), t: 1e9, context: "....."}, space: spaces.Space(1),
 		cookies: 1 << 31, born: make(map[int][]tracefs.Time), blocked: make(map[int32]deferredCall)}
 }
 
@@ -210,7 +219,7 @@ func TestDeferredJoins(t *testing.T) {
 	all := 0
 	for seed := range uint64(40) {
 		f := newDeferredTrace(seed)
-		f.bursts = int(seed % 4 * 4)
+		f.bursts, f.interrupts = int(seed%4*4), 10
 		whole, wrong, c := f.run(3000, 500)
 		if wrong > 0 || uint64(whole) != c.Whole || c.Contradicted > 0 || c.Waits < c.Whole+c.Alone+c.Kept {
 			t.Errorf("seed %d: %d of %d are wrong, counted as %+v", seed, wrong, whole, c)
@@ -222,6 +231,19 @@ func TestDeferredJoins(t *testing.T) {
 	}
 	if all < 10000 {
 		t.Errorf("only %d stacks were replaced", all)
+	}
+}
+
+// TestDeferredInterrupts: an interrupt between the event of a call and its cookie, which has
+// an event and the same cookie, costs no more stacks than its records that are lost.
+func TestDeferredInterrupts(t *testing.T) {
+	f := newDeferredTrace(1)
+	calm, _, _ := f.run(3000, 500)
+	f = newDeferredTrace(1)
+	f.interrupts = 2
+	whole, wrong, c := f.run(3000, 500)
+	if wrong > 0 || 10*whole < 8*calm {
+		t.Errorf("%d stacks, %d wrong; without interrupts %d; counted as %+v", whole, wrong, calm, c)
 	}
 }
 
@@ -276,6 +298,9 @@ func TestTrips(t *testing.T) {
 		"a loss of another CPU":                 {[]string{"enter", "lost other", "cookie 5", "stack 5"}, true},
 		"a loss after the cookie":               {[]string{"enter", "cookie 5", "lost", "stack 5"}, true},
 		"an event before the cookie":            {[]string{"enter", "event", "cookie 5", "stack 5"}, false},
+		"the cookie of an interrupt":            {[]string{"enter", "interrupt 5", "stack 5"}, false},
+		"an interrupt before the cookie":        {[]string{"enter", "interrupt 5", "cookie 5", "stack 5"}, true},
+		"an interrupt of a later trip":          {[]string{"enter", "cookie 5", "interrupt 7", "stack 5"}, false},
 		"a return before the cookie":            {[]string{"enter", "exit", "cookie 5", "stack 5"}, false},
 		"another thread's entry before":         {[]string{"enter", "enter other", "cookie 5", "stack 5"}, false},
 		"the cookie again, after a loss":        {[]string{"enter", "cookie 5", "lost", "time", "stack 5"}, false},
@@ -290,11 +315,11 @@ func TestTrips(t *testing.T) {
 			value, _ := strconv.ParseUint(how, 10, 64)
 			r := &tracefs.Record{TID: 9, Value: value}
 			switch what {
-			case "cookie":
-				d.ask(r)
+			case "cookie", "interrupt":
+				d.ask(r, what == "interrupt")
 			case "elsewhere":
 				r.CPU = 1
-				d.ask(r)
+				d.ask(r, false)
 			case "event":
 				d.event(9)
 			case "exit":
@@ -325,7 +350,7 @@ func TestDeferredBound(t *testing.T) {
 	frames := make([]held, maxFrames)
 	for tid := range int32(3 * maxHeld / maxFrames) {
 		d.keep(d.begin(tid, 0, 1), frames)
-		d.ask(&tracefs.Record{TID: tid, Value: 5})
+		d.ask(&tracefs.Record{TID: tid, Value: 5}, false)
 		if d.held > maxHeld || d.held != len(d.of)*maxFrames {
 			t.Fatalf("%d frames of %d threads are kept", d.held, len(d.of))
 		}

@@ -234,13 +234,13 @@ func (s *Stage) pass(b *tracefs.Batch) {
 		e := b.Call(r)
 		if e == nil {
 			if e = &s.sys; !syscalls.Parse(b.Text[r.Body:r.End], e) {
-				s.trips.event(r.TID)
+				s.trips.passes(b, r)
 				continue
 			}
 		}
 		switch {
 		case e.Call != syscalls.FutexOp:
-			s.trips.event(r.TID)
+			s.trips.passes(b, r)
 		case e.Exit:
 			t, _ := b.Exact(r)
 			s.trips.leave(r.TID, t)
@@ -282,7 +282,7 @@ func (s *Stage) event(b *tracefs.Batch, r *tracefs.Record, t tracefs.Time) {
 	if e == nil {
 		if e = &s.sys; !syscalls.Parse(b.Text[r.Body:r.End], e) {
 			s.joiner.Saw(int(r.CPU), t)
-			s.trips.event(r.TID)
+			s.trips.passes(b, r)
 			return
 		}
 	}
@@ -290,7 +290,7 @@ func (s *Stage) event(b *tracefs.Batch, r *tracefs.Record, t tracefs.Time) {
 	switch {
 	case e.Call != syscalls.FutexOp:
 		s.joiner.Saw(int(r.CPU), t)
-		s.trips.event(r.TID)
+		s.trips.passes(b, r)
 	case e.Exit:
 		s.joiner.Exit(head)
 		s.trips.leave(r.TID, t)

@@ -26,6 +26,7 @@ type fakeTrace struct {
 	lost    [2]bool // something of a CPU, since its last record
 	bursts  int     // records that are lost in a row, at most; 0 for one
 	left    [2]int  // of such a row
+	context string  // irq-info columns of what is written, "" for none
 	wrong   bool    // registers have another value than the call
 }
 
@@ -46,7 +47,9 @@ func (f *fakeTrace) record(r tracefs.Record, call *syscalls.Event, addrs ...uint
 		f.lost[r.CPU] = false
 		b.Records = append(b.Records, tracefs.Record{Kind: tracefs.KindLost, CPU: r.CPU, TID: tracefs.NoTID})
 	}
-	b.Origins = append(b.Origins, tracefs.Origin{Time: f.t / 1000 * 1000, Exact: f.t})
+	o := tracefs.Origin{Time: f.t / 1000 * 1000, Exact: f.t}
+	copy(o.Flags[:], f.context)
+	b.Origins = append(b.Origins, o)
 	if r.Origin = uint32(len(b.Origins)); r.Body == r.End {
 		r.Flags = tracefs.NoText
 	}
