@@ -21,7 +21,7 @@ var labWhole = []struct{ name, command string }{
 	{"tagged-lossy", "live -b 8 --format=json -o /mnt/tagged-lossy -- $W/tagged 8 600"},
 	{"waits", "live --format=json --save /mnt/waits-saved -o /mnt/waits -- $W/waits 100"},
 	{"record", "record --save /mnt/record-saved -o /mnt/record -- $W/waits 60"},
-	{"futex", "futex --live --json -- $W/waits 60 >/mnt/futex"},
+	{"futex", "futex --live --json -- $W/waits 200 >/mnt/futex"},
 }
 
 func labWholeScript() string {
