@@ -207,10 +207,14 @@ func TestOrders(t *testing.T) {
 	if got := m.wishes.take(); !slices.Equal(got, []order{{what: orderMark}, {what: orderText}, {what: orderHTML}}) {
 		t.Errorf("%v", got)
 	}
-	press(m, "l", "1", "x", "2", "0", "backspace", "9", "9", "9", "w", "enter") // no more than four digits
+	press(m, "l", "1", "x", "2", "0", "backspace", "9", "9", "9", "s", "enter") // no more than four digits
 	press(m, "l", "enter")
 	press(m, "l", "7", "esc")
 	if got := m.wishes.take(); !slices.Equal(got, []order{{what: orderKeep, keep: 1299 * time.Second}}) || m.asking {
+		t.Errorf("%v", got)
+	}
+	press(m, "l", "3", "h") // who types on saves, too
+	if got := m.wishes.take(); !slices.Equal(got, []order{{what: orderKeep, keep: 3 * time.Second}, {what: orderHTML}}) || m.asking {
 		t.Errorf("%v", got)
 	}
 	for range 100 {

@@ -53,11 +53,11 @@ func (s *saver) ended() (result, bool) {
 	}
 }
 
-// wait waits for a file that is being written.
+// wait waits for a file that is being written. ended returns its result.
 func (s *saver) wait() {
 	if s.under {
-		<-s.results
-		s.under = false
+		r := <-s.results
+		s.results <- r
 	}
 }
 
@@ -119,11 +119,15 @@ func (s *sink) saveHTML(at tracefs.Time) {
 		s.say("one file at a time: another one is being written")
 		return
 	}
-	w := s.windows.take()
-	if w.a == nil {
+	switch w := s.windows.saved(); {
+	case w.a == nil:
 		s.say("m or l first: a page has each wait since a mark, or of the last seconds")
 		return
+	case w.a.Calls() == 0:
+		s.say("nothing to save yet: no call since %s", ago(at-w.since))
+		return
 	}
+	w := s.windows.take()
 	s.name(w.a)
 	v := futex.View{By: futex.ByObject, Sort: "total"}
 	w.a.Until(at)

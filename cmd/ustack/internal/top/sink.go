@@ -171,10 +171,34 @@ func (s *sink) name(a *futex.Analysis) {
 	}
 }
 
-// End implements live.Sink. The screen goes before the report comes.
+// End implements live.Sink. The screen goes before the report comes. A trace may end at any
+// time: what the screen has ordered by then is still done, and said after the screen.
 func (s *sink) End() error {
 	s.screen.Close()
-	s.saver.wait()
+	s.finish()
 	s.windows.close()
 	return s.Live.End()
+}
+
+// finish saves what was ordered and is not saved yet, and says how that went.
+func (s *sink) finish() {
+	sayLast := func() {
+		before := s.count
+		s.saver.wait()
+		if s.reportSaved(); s.count > before {
+			s.Reporter.Say("%s", s.said)
+		}
+	}
+	sayLast()
+	at := space.Monotonic()
+	for _, o := range s.wishes.take() {
+		if o.what != orderText && o.what != orderHTML {
+			continue // of no use any more
+		}
+		before := s.count
+		if s.do(o, at); s.count > before {
+			s.Reporter.Say("%s", s.said)
+		}
+		sayLast()
+	}
 }

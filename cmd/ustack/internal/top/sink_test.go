@@ -231,17 +231,56 @@ func TestLast(t *testing.T) {
 	if got := said(t, s, 0); !strings.HasPrefix(got, "keeps the last 30s") {
 		t.Error(got)
 	}
+	s.wishes.give(order{what: orderHTML})
+	if got := said(t, s, 1); !strings.HasPrefix(got, "nothing to save yet: no call since ") || s.windows.saved().a == nil {
+		t.Error(got)
+	}
 	passTo(t, s, waits(3000, 100), func(totals *resolve.Totals) { stepped(t, s, totals) })
 	s.wishes.give(order{what: orderText})
-	if text := saved(t, said(t, s, 1)); !strings.Contains(text, "100 waits: 100 woken") {
+	if text := saved(t, said(t, s, 2)); !strings.Contains(text, "100 waits: 100 woken") {
 		t.Error(text)
 	}
 	s.wishes.give(order{what: orderKeep})
-	if said(t, s, 2); s.windows.all() != nil {
+	if said(t, s, 3); s.windows.all() != nil {
 		t.Errorf("%+v", s.windows)
 	}
 	if err := s.End(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSavedAtEnd: what was ordered just before the trace ended is saved, and where is said
+// after the screen, as is what was still being written.
+func TestSavedAtEnd(t *testing.T) {
+	dir := t.TempDir()
+	s, _ := sinkOf(t, &noScreen{}, dir)
+	var messages strings.Builder
+	s.Reporter.Out = &messages
+	s.wishes.give(order{what: orderMark})
+	said(t, s, 0)
+	passTo(t, s, waits(0, 300), func(totals *resolve.Totals) { stepped(t, s, totals) })
+	s.wishes.give(order{what: orderText})
+	stepped(t, s, new(resolve.Totals)) // begins to write it
+	for _, what := range []task{orderText, orderHTML, orderHTML} {
+		s.wishes.give(order{what: what})
+	}
+	if err := s.End(); err != nil {
+		t.Fatal(err)
+	}
+	var texts, pages int
+	for line := range strings.Lines(messages.String()) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "ustack: saved "); ok {
+			text := saved(t, "saved "+name)
+			if strings.Contains(text, "300 waits: 300 woken") {
+				texts++
+			}
+			if strings.Contains(text, "<html") {
+				pages++
+			}
+		}
+	}
+	if texts != 2 || pages != 1 || strings.Count(messages.String(), "m or l first") != 1 {
+		t.Errorf("%d texts, %d pages: %s", texts, pages, messages.String())
 	}
 }
 

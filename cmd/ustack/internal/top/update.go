@@ -157,7 +157,7 @@ func (m *model) edit(key, text string) {
 	}
 }
 
-// answer takes the number of seconds to keep.
+// answer takes the number of seconds to keep: up to Enter, or to a key that saves them.
 func (m *model) answer(key, text string) {
 	switch {
 	case key == "esc":
@@ -169,6 +169,9 @@ func (m *model) answer(key, text string) {
 		if n, err := strconv.Atoi(m.digits); err == nil {
 			m.wishes.give(order{what: orderKeep, keep: time.Duration(n) * time.Second})
 		}
+	case key == "w" || key == "h": // what the seconds are kept for
+		m.answer("enter", "")
+		m.command(key)
 	case len(text) == 1 && text >= "0" && text <= "9" && len(m.digits) < maxDigits:
 		m.digits += text
 	}
