@@ -124,7 +124,7 @@ func (s *sink) saveHTML(at tracefs.Time) {
 		s.say("m or l first: a page has each wait since a mark, or of the last seconds")
 		return
 	case w.a.Calls() == 0:
-		s.say("nothing to save yet: no call since %s", ago(at-w.since))
+		s.say("nothing to save yet: no call since what is kept began %s", ago(at-w.since))
 		return
 	}
 	w := s.windows.take()

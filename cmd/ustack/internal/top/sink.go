@@ -35,9 +35,10 @@ type sink struct {
 	snapshots mailbox
 	wishes    *wishes
 
-	seen  view // of the last snapshot
-	next  time.Time
-	soon  time.Time // a wish may be looked at
+	seen  view      // of the last snapshot
+	look  time.Time // when orders are taken: they wait for no snapshot, as what is kept begins then
+	next  time.Time // when the next snapshot is due
+	soon  time.Time // when one may be made that was wished for
 	said  string
 	count int    // of what was said
 	lost  uint64 // records, up to the last snapshot
@@ -74,10 +75,10 @@ func (s *sink) Step(t *resolve.Totals) (done bool, err error) {
 		return done, err
 	}
 	now := time.Now()
-	if now.Before(s.soon) {
+	if now.Before(s.look) {
 		return false, nil
 	}
-	s.soon = now.Add(wishEvery)
+	s.look = now.Add(wishEvery)
 	at := space.Monotonic()
 	s.windows.turn(at)
 	for _, o := range s.wishes.take() {
@@ -89,8 +90,11 @@ func (s *sink) Step(t *resolve.Totals) (done bool, err error) {
 		return true, nil
 	default:
 	}
-	if s.quit || s.wishes.want() == s.seen && now.Before(s.next) {
+	if s.quit || now.Before(s.soon) {
 		return s.quit, nil
+	}
+	if s.wishes.want() == s.seen && now.Before(s.next) {
+		return false, nil
 	}
 	s.show(t, now)
 	return false, nil
@@ -132,7 +136,7 @@ func (s *sink) show(t *resolve.Totals, now time.Time) {
 	s.snapshots.post(s.snapshot(t, want))
 	s.seen = want
 	took := time.Since(now)
-	s.soon, s.next = s.soon.Add(2*took), now.Add(max(snapshotEvery, s.spend(t)*took))
+	s.soon, s.next = now.Add(wishEvery+2*took), now.Add(max(snapshotEvery, s.spend(t)*took))
 }
 
 // spend returns how many times as long as the last snapshot has taken the next one waits.

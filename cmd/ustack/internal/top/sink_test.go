@@ -84,7 +84,7 @@ func passTo(t *testing.T, s *sink, trace string, step func(*resolve.Totals)) {
 // stepped has the sink look at its wishes, and make a snapshot.
 func stepped(t *testing.T, s *sink, totals *resolve.Totals) {
 	t.Helper()
-	s.soon, s.next = time.Time{}, time.Time{}
+	s.look, s.soon, s.next = time.Time{}, time.Time{}, time.Time{}
 	if done, err := s.Step(totals); done || err != nil {
 		t.Fatalf("%v, %v", done, err)
 	}
@@ -145,7 +145,7 @@ func TestSink(t *testing.T) {
 		t.Error("the mark is still there")
 	}
 	close(none.gone)
-	if done, err := s.Step(new(resolve.Totals)); err != nil || !done && time.Now().After(s.soon) {
+	if done, err := s.Step(new(resolve.Totals)); err != nil || !done && time.Now().After(s.look) {
 		t.Errorf("%v, %v", done, err)
 	}
 	if err := s.End(); err != nil || none.closed != 1 || !strings.Contains(out.String(), fmt.Sprint(before+after)) {
@@ -232,7 +232,7 @@ func TestLast(t *testing.T) {
 		t.Error(got)
 	}
 	s.wishes.give(order{what: orderHTML})
-	if got := said(t, s, 1); !strings.HasPrefix(got, "nothing to save yet: no call since ") || s.windows.saved().a == nil {
+	if got := said(t, s, 1); !strings.HasPrefix(got, "nothing to save yet: no call since what is kept began ") || s.windows.saved().a == nil {
 		t.Error(got)
 	}
 	passTo(t, s, waits(3000, 100), func(totals *resolve.Totals) { stepped(t, s, totals) })
@@ -281,6 +281,29 @@ func TestSavedAtEnd(t *testing.T) {
 	}
 	if texts != 2 || pages != 1 || strings.Count(messages.String(), "m or l first") != 1 {
 		t.Errorf("%d texts, %d pages: %s", texts, pages, messages.String())
+	}
+}
+
+// TestOrdersDoNotWait: what is kept begins when it is asked for, not after the time that
+// follows a snapshot that took long.
+func TestOrdersDoNotWait(t *testing.T) {
+	s, _ := sinkOf(t, &noScreen{}, t.TempDir())
+	late := time.Now().Add(time.Hour)
+	s.soon, s.next = late, late
+	s.wishes.give(order{what: orderKeep, keep: time.Second})
+	if done, err := s.Step(new(resolve.Totals)); done || err != nil || s.windows.saved().a == nil {
+		t.Errorf("%v, %v, %+v", done, err, s.windows)
+	}
+	if len(s.snapshots) > 0 {
+		t.Error("there is a snapshot before its time")
+	}
+	s.wishes.give(order{what: orderQuit})
+	s.look = time.Time{}
+	if done, err := s.Step(new(resolve.Totals)); !done || err != nil {
+		t.Errorf("%v, %v", done, err)
+	}
+	if err := s.End(); err != nil {
+		t.Error(err)
 	}
 }
 
