@@ -443,14 +443,27 @@ func (a *activity) waking(tid int32, t tracefs.Time) {
 	}
 }
 
-// wanted reports whether it counts where a thread goes off its CPU: threads wait, or it owns
-// a lock that others can still begin to wait for.
-func (a *activity) wanted(tid int32) bool {
-	if a.open > 0 {
-		return true
-	}
+// Quarters of the room for stacks that those of switches may have filled: the rest is for
+// calls of futex.
+const (
+	notWanted  = 0
+	maybeOwner = 1
+	wanted     = 2
+)
+
+// wanted returns how far the room for stacks may be filled for one of where a thread goes off
+// its CPU in a state. It counts if threads wait, or the thread owns a lock that others can
+// still begin to wait for. One that sleeps in a call may have taken a lock without a call of
+// futex, and others begin to wait for it meanwhile.
+func (a *activity) wanted(tid int32, state byte) (quarters int) {
 	tl := a.known(tid)
-	return tl != nil && tl.keep > 0
+	switch {
+	case a.open > 0 || tl != nil && tl.keep > 0:
+		return wanted
+	case (state == 'S' || state == 'D') && (tl == nil || !tl.waits):
+		return maybeOwner
+	}
+	return notWanted
 }
 
 // at notes where a thread went off its CPU.

@@ -274,7 +274,7 @@ func (a *Analysis) active(h *resolve.Pending, i int, rec *tracefs.Record) {
 	switch e := &a.task; e.Kind {
 	case sched.Switch:
 		stack := int32(noStack)
-		if a.activity.wanted(rec.TID) && a.stacks.HalfFree() { // the rest is for calls of futex
+		if a.stacks.Below(a.activity.wanted(rec.TID, e.State)) {
 			stack = a.stacks.Of(stackset.Attached(h, i))
 		}
 		if a.activity.priorities.switched(rec.TID, e, rec.CPU, h.Time(rec)) && a.tasks.commOfTID(e.TID) == "" {

@@ -17,7 +17,11 @@ type sleeper struct {
 
 func (s *sleeper) line(tid int, text string) {
 	s.now++
-	fmt.Fprintf(&s.text, "             t%d-%d      [000] d.... %5d.%06d: %s\n", tid, tid, 1+s.now/1e6, s.now%1e6, text)
+	comm := fmt.Sprintf("t%d", tid)
+	if tid == 0 {
+		comm = "<idle>"
+	}
+	fmt.Fprintf(&s.text, "%16s-%-7d [000] d.... %5d.%06d: %s\n", comm, tid, 1+s.now/1e6, s.now%1e6, text)
 }
 
 // sleeps has the owner sleep for a time in a state, at a place.
@@ -79,5 +83,43 @@ func TestSleepPlaces(t *testing.T) {
 	want := []string{"unknown call at 1 2 3 30", "unknown call at 1 2 4 4", "I/O (state D) at 1 2 3 2", "unknown call at nowhere 1"}
 	if strings.Join(got, "; ") != strings.Join(want, "; ") {
 		t.Errorf("blocked on %q, want %q", got, want)
+	}
+}
+
+// TestSleepBeforeWait: an owner that took the lock without a call, and slept before others
+// waited, has a place, too.
+func TestSleepBeforeWait(t *testing.T) {
+	var s sleeper
+	s.line(11, "task_newtask: pid=10 comm=t10 clone_flags=3d0f00 oom_score_adj=0")
+	for range 20 { // that fit together come first
+		s.sleeps("S", 10)
+		s.line(11, "sched_switch: prev_comm=t11 prev_pid=11 prev_prio=120 prev_state=S ==> next_comm=t10 next_pid=10 next_prio=120")
+		s.line(10, "sched_waking: comm=t11 pid=11 prio=120 target_cpu=000")
+		s.line(10, "sched_switch: prev_comm=t10 prev_pid=10 prev_prio=120 prev_state=R ==> next_comm=t11 next_pid=11 next_prio=120")
+	}
+	s.line(11, "sched_switch: prev_comm=t11 prev_pid=11 prev_prio=120 prev_state=D ==> next_comm=t10 next_pid=10 next_prio=120")
+	s.line(11, "<user stack trace>")
+	for _, at := range []int{1, 2, 3} {
+		fmt.Fprintf(&s.text, " =>  <%016x> : path=/bin/p build_id={0x1,0x2,0x3,0x4,0x5}\n", at)
+	}
+	s.line(10, "sys_futex(uaddr: 0x1000, op: 0x80, val: 2, utime: 0, uaddr2: 0, val3: 0)")
+	s.line(10, "sched_switch: prev_comm=t10 prev_pid=10 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120")
+	s.now += 1000
+	s.line(0, "sched_waking: comm=t11 pid=11 prio=120 target_cpu=000")
+	s.line(0, "sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=t11 next_pid=11 next_prio=120")
+	s.now += 100
+	s.line(11, "sys_futex(uaddr: 0x1000, op: 0x81, val: 1, utime: 0, uaddr2: 0, val3: 0)")
+	s.line(11, "sched_waking: comm=t10 pid=10 prio=120 target_cpu=000")
+	s.line(11, "sys_futex -> 0x1")
+	s.line(11, "sched_switch: prev_comm=t11 prev_pid=11 prev_prio=120 prev_state=S ==> next_comm=t10 next_pid=10 next_prio=120")
+	s.line(10, "sys_futex -> 0x0")
+
+	r := analyseText(t, futex.Options{}, s.text.String()).Report(futex.View{})
+	if len(r.Locks) != 1 || r.Locks[0].Split == nil {
+		t.Fatalf("%d locks", len(r.Locks))
+	}
+	on := r.Locks[0].Split.On
+	if len(on) != 1 || on[0].What != futex.BlockedIO || on[0].At == nil || on[0].At.Frames[0].Offset != 1 {
+		t.Errorf("%+v", r.Locks[0].Split)
 	}
 }

@@ -284,8 +284,8 @@ func (s *Set) Get(id int32) *Stack {
 // Len returns how many stacks there are: their numbers count from 0.
 func (s *Set) Len() int { return len(s.list) }
 
-// HalfFree reports whether no more than half of the room is in use.
-func (s *Set) HalfFree() bool { return len(s.list) < s.limit/2 }
+// Below reports whether less than so many quarters of the room are in use.
+func (s *Set) Below(quarters int) bool { return len(s.list)*4 < s.limit*quarters }
 
 // Attached returns the stack of an event, and what else is attached to it.
 func Attached(h *resolve.Pending, i int) *resolve.Attached {
