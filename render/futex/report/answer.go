@@ -104,7 +104,7 @@ func (t *text) most() {
 	if len(l.Holders) > 0 {
 		t.f("  holding     %s\n", t.who(l.Holders, l.Rest.Holders, mostNamed))
 	}
-	if s := (holdText{t}).held(l.Holds); s != "" {
+	if s := (holdText{t}).fitting(l.Holds); s != "" {
 		t.f("  held for    %s\n", s)
 	}
 	if s := t.split(l.Split); s != "" {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"ustack/render/brief"
 	"ustack/render/futex"
@@ -87,12 +88,41 @@ func (t *text) lines(write func()) []string {
 func (s *screen) wrapped(write func()) (lines []string) {
 	for _, line := range s.lines(write) {
 		if strings.HasPrefix(line, "  ") {
-			lines = append(lines, line) // its beginning is what matters
+			lines = append(lines, folded(line)...)
 			continue
 		}
 		lines = append(lines, brief.Wrap(line, "  ")...)
 	}
 	return lines
+}
+
+// labelled is how wide the labels of the answer are.
+const labelled = len("  in the end  ")
+
+// folded returns a line with a label in two lines, if one would cut the code that is looked
+// for: what owners were blocked on, or where. Of other lines the beginning is what matters.
+func folded(line string) []string {
+	matters := line
+	switch {
+	case strings.HasPrefix(line, "  meanwhile "):
+		matters, _, _ = strings.Cut(line, barged)
+	case strings.HasPrefix(line, "  in the end "):
+		matters, _, _ = strings.Cut(line, " < ")
+	default:
+		return []string{line}
+	}
+	if utf8.RuneCountInString(matters) < brief.Width {
+		if strings.HasPrefix(line[len(matters):], barged) && utf8.RuneCountInString(line) > brief.Width {
+			line = matters
+		}
+		return []string{line}
+	}
+	lines := brief.Wrap(strings.Repeat(" ", labelled)+line[labelled:], strings.Repeat(" ", labelled))
+	lines[0] = line[:labelled] + strings.TrimLeft(lines[0], " ")
+	if len(lines) > 2 {
+		lines[1] += " " + strings.TrimLeft(lines[2], " ") // is cut
+	}
+	return lines[:min(len(lines), 2)]
 }
 
 // tables are the locks after the first, and what else threads wait for: a line each.
@@ -119,17 +149,34 @@ func (s *screen) firstOf(shown, count int) string {
 	return fmt.Sprintf(" (#2 to #%d of %d)", shown, count)
 }
 
-// row returns a futex in a line.
+// row returns a futex in a line. If that is too long for the code that waits, it lacks the
+// address of a variable, and the name of the program.
 func (s *screen) row(number string, l *futex.Lock) string {
-	name := kindName(l) + " " + where(l)
+	place, in, at := where(l), "", ""
 	if p := l.Process; p != nil && !s.ofFirst(p) {
-		name += " in " + process(p)
+		in = " in " + process(p)
 	}
-	line := fmt.Sprintf("  %9s %6dx  %s%s", s.time(l.Time+l.OpenTime), l.Slept+l.Open, number, name)
 	if len(l.WaitStacks) > 0 && l.WaitStacks[0].Stack != nil {
-		line += " at " + phrase.Callers(l.WaitStacks[0].Stack)
+		at = phrase.Callers(l.WaitStacks[0].Stack)
 	}
-	return line
+	line := func() string {
+		text := fmt.Sprintf("  %9s %6dx  %s%s %s%s", s.time(l.Time+l.OpenTime), l.Slept+l.Open, number, kindName(l), place, in)
+		if at != "" {
+			text += " at " + at
+		}
+		return text
+	}
+	first, _, _ := strings.Cut(at, " < ")
+	long := func() bool {
+		return utf8.RuneCountInString(line())-utf8.RuneCountInString(at)+utf8.RuneCountInString(first) >= brief.Width
+	}
+	if l.Variable != nil && long() {
+		place = strings.Replace(place, phrase.Printable(l.Name()), phrase.Printable(l.Variable.String()), 1)
+	}
+	if p := l.Process; in != "" && p.TGID >= 0 && long() {
+		in = fmt.Sprintf(" in PID %d", p.TGID)
+	}
+	return line()
 }
 
 // ofFirst reports whether a process is the one of the first lock, which the answer names.

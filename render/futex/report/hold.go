@@ -2,7 +2,10 @@ package report
 
 import (
 	"fmt"
+	"strings"
+	"unicode/utf8"
 
+	"ustack/render/brief"
 	"ustack/render/framejson"
 	"ustack/render/futex"
 	"ustack/render/phrase"
@@ -29,6 +32,21 @@ func (t holdText) held(h *futex.Holds) string {
 		return fmt.Sprintf("%s; %s in %s", t.exact(h, "hold"), t.bounds(h), phrase.Plural64(more, "other"))
 	}
 	return fmt.Sprintf("%s in %s; %s", t.bounds(h), phrase.Plural64(more, "hold"), t.exact(h, "other"))
+}
+
+// fitting is held in one line of a brief report, with the longest hold rather than the p99
+// and the mean.
+func (t holdText) fitting(h *futex.Holds) string {
+	line := t.held(h)
+	if !t.opt.Brief || h == nil || h.Exact == 0 {
+		return line
+	}
+	for _, less := range [...]string{", p99 " + t.time(h.P99), ", mean " + t.time(h.Total/tracefs.Time(h.Exact))} {
+		if utf8.RuneCountInString(line) > brief.Width-labelled {
+			line = strings.Replace(line, less, "", 1)
+		}
+	}
+	return line
 }
 
 // exact says how long the holds took of which the length is known, "" if there are none.

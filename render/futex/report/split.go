@@ -16,6 +16,9 @@ import (
 // mostBlocked is how many of the things that owners were blocked on stand in a line.
 const mostBlocked = 3
 
+// barged is before how much of the time the owner had barged.
+const barged = "; barged "
+
 // split says in a line what waits were spent on, "" if nothing is known of it.
 func (t *text) split(s *futex.Split) string {
 	if s == nil || !t.r.Scheduled {
@@ -23,7 +26,7 @@ func (t *text) split(s *futex.Split) string {
 	}
 	line := t.parts(s, "owner ran")
 	if s.Barged > 0 {
-		line += "; barged " + phrase.Percent(s.Barged, s.Whole())
+		line += barged + phrase.Percent(s.Barged, s.Whole())
 	}
 	return line
 }
