@@ -19,15 +19,22 @@ func (f rightChecks) perfSource() []Check {
 		c.Without = "no --source=perf; the other sources do without"
 		return []Check{c}
 	}
-	switch err := f.Facts.Band.Err; {
-	case errors.Is(err, perf.ErrDenied):
+	err := f.Facts.Band.Err
+	denied := errors.Is(err, perf.ErrDenied)
+	switch {
+	case denied && !f.Facts.Band.Own:
 		return limited("perf is denied: it needs CAP_PERFMON, and CAP_DAC_READ_SEARCH to read tracefs", mappingChecks(f).bandFix())
-	case err != nil:
+	case err != nil && !denied:
 		return limited("there is no "+sideband.Name+" to follow mappings with", "")
 	case errors.Is(f.TracingErr, instance.ErrNoTracefs):
 		return limited("the numbers of events are in tracefs, which is not mounted", "")
 	case f.Tracing == nil || !f.eventsReadable():
 		return limited("tracefs has the numbers of events, and we may not read it", "mount -o remount,gid=GROUP,mode=750 "+privilege.Quote(f.tracefs()))
+	case denied:
+		c.State, c.Fix = Limited, mappingChecks(f).bandFix()
+		c.Found = "--source=perf can trace system calls of processes of our own, with -p or as a command"
+		c.Without = "no other events and no other processes with --source=perf, and files are late"
+		return []Check{c}
 	}
 	return []Check{c}
 }

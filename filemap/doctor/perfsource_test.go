@@ -25,18 +25,21 @@ func TestPerfSource(t *testing.T) {
 		tracing    *instance.Facts
 		tracingErr error
 		band       error
+		own        bool
 		state      State
 		found, fix string
 	}{
-		{"all", files(true), nil, nil, OK, "--source=perf", ""},
-		{"no perf", files(true), nil, fmt.Errorf("opening: %w", perf.ErrDenied), Limited, "CAP_PERFMON", "perf_event_paranoid=0"},
-		{"perf without a side band", files(true), nil, errors.New("no"), Limited, "side band", ""},
-		{"tracefs that may not be read", files(false), nil, nil, Limited, "may not read", "mount -o remount,gid=GROUP,mode=750 /t"},
-		{"tracefs that may not be looked into", nil, errors.New("denied"), nil, Limited, "may not read", "mount -o remount,gid=GROUP,mode=750 /sys/kernel/tracing"},
-		{"no tracefs", nil, instance.ErrNoTracefs, nil, Limited, "not mounted", ""},
+		{"all", files(true), nil, nil, false, OK, "--source=perf", ""},
+		{"no perf", files(true), nil, fmt.Errorf("opening: %w", perf.ErrDenied), false, Limited, "CAP_PERFMON", "perf_event_paranoid=0"},
+		{"processes of our own", files(true), nil, fmt.Errorf("opening: %w", perf.ErrDenied), true, Limited, "of our own, with -p", "perf_event_paranoid=0"},
+		{"processes of our own, but for tracefs", files(false), nil, fmt.Errorf("opening: %w", perf.ErrDenied), true, Limited, "may not read", "mount -o remount,gid=GROUP,mode=750 /t"},
+		{"perf without a side band", files(true), nil, errors.New("no"), false, Limited, "side band", ""},
+		{"tracefs that may not be read", files(false), nil, nil, false, Limited, "may not read", "mount -o remount,gid=GROUP,mode=750 /t"},
+		{"tracefs that may not be looked into", nil, errors.New("denied"), nil, false, Limited, "may not read", "mount -o remount,gid=GROUP,mode=750 /sys/kernel/tracing"},
+		{"no tracefs", nil, instance.ErrNoTracefs, nil, false, Limited, "not mounted", ""},
 	} {
 		f := rightChecks{&Findings{Tracing: c.tracing, TracingErr: c.tracingErr, Facts: &facts.Facts{
-			Band: facts.Band{Err: c.band}, Sysctls: map[string]int{facts.PerfParanoid: 2},
+			Band: facts.Band{Err: c.band, Own: c.own}, Sysctls: map[string]int{facts.PerfParanoid: 2},
 		}}}
 		list := f.perfSource()
 		if len(list) != 1 {

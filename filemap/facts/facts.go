@@ -5,11 +5,14 @@
 package facts
 
 import (
+	"errors"
+
 	"ustack/filemap/procmap"
 	"ustack/filemap/sideband"
 	"ustack/filemap/space"
 	"ustack/tracefs/bpffutex"
 	"ustack/tracefs/bpfmap"
+	"ustack/tracefs/perf"
 	"ustack/tracefs/privilege"
 	"ustack/tracefs/stackmap"
 )
@@ -58,7 +61,9 @@ type Facts struct {
 type Band struct {
 	// Err is the error of sideband.Open; the fields below are known if it is
 	// nil.
-	Err      error
+	Err error
+	// Own: Err is perf.ErrDenied, and one can be opened for processes of our own.
+	Own      bool
 	CPUs     int
 	RingSize int // of each CPU, in bytes
 	BuildIDs bool
@@ -152,7 +157,7 @@ func (f *Facts) walk() {
 func openBand(opt Options) Band {
 	b, err := sideband.Open(space.New(), sideband.Options{Clock: opt.Clock, Sys: opt.Sys, Tracepoints: opt.Tracepoints})
 	if err != nil {
-		return Band{Err: err}
+		return Band{Err: err, Own: errors.Is(err, perf.ErrDenied) && perf.Try(perf.Event{Mappings: true, Comms: true, Tasks: true, UserOnly: true}) == nil}
 	}
 	found := Band{CPUs: len(b.CPUs()), RingSize: b.RingSize(), BuildIDs: b.BuildIDs(), Unseen: b.Unseen(), CompatUnseen: b.CompatUnseen()}
 	found.Err = b.Close()

@@ -41,14 +41,16 @@ func (o *Options) features(f features) features {
 	return f
 }
 
-// openEvent opens the event of a CPU, with as many features as the kernel has.
-func (o *Options) openEvent(cpu int, clock int32, ringSize int) (fd int, f features, err error) {
+// openEvent opens the event of a place, with as many features as the kernel has.
+func (o *Options) openEvent(at perf.Place, clock int32, ringSize int) (fd int, f features, err error) {
 	for _, f = range ladder {
 		if f.exec && o.ExecEvent == 0 {
 			continue
 		}
 		f = o.features(f)
-		fd, err = o.event(clock, ringSize, f).Open(perf.OnCPU(cpu))
+		e := o.event(clock, ringSize, f)
+		e.Inherit = at.Thread()
+		fd, err = e.Open(at)
 		if err == nil || !f.exec && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.E2BIG) {
 			break
 		}

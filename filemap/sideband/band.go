@@ -48,6 +48,10 @@ type Options struct {
 	// Tracepoints report the changes that perf itself does not record, see
 	// Tracepoints and Band.Unseen.
 	Tracepoints []Tracepoint
+	// Threads lists the threads to follow, with all that they start, where we may not
+	// follow all of the machine: a user may follow threads of one's own. It is nil if that
+	// is of no use. See Band.Own.
+	Threads func() ([]int, error)
 	// Watcher watches files for writes, nil for none. It calls
 	// Written.Changed.
 	Watcher FileWatcher
@@ -143,7 +147,7 @@ func Open(spaces *space.Spaces, opt Options) (*Band, error) {
 		}
 	}
 	b.rings.findProbes()
-	if err := b.rings.openAll(); err != nil {
+	if err := b.rings.open(); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
 	b.checkUnseen()

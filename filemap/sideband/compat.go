@@ -47,7 +47,7 @@ func (rs *rings) openCompat(soft *ring) {
 		return
 	}
 	for _, name := range compatCalls {
-		if soft == nil || soft.add(rs.compatEvent(soft, name)) != nil {
+		if soft == nil || soft.add(rs.compatEvent(soft, name), perf.OnCPU(soft.CPU)) != nil {
 			rs.compatUnseen = true
 		}
 	}

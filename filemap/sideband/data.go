@@ -25,7 +25,7 @@ func (rs *rings) openData(soft *ring) {
 	}
 	e := perf.Event{Data: true, UserOnly: true, Disabled: true, CountLost: soft.features.lost, Clock: rs.clock, Wakeup: soft.Size() / 4}
 	soft.WithoutTasks = true
-	if soft.add(&e) != nil {
+	if soft.add(&e, perf.OnCPU(soft.CPU)) != nil {
 		rs.noData = true
 	}
 }

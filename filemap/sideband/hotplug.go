@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"ustack/tracefs"
+	"ustack/tracefs/perf"
 )
 
 // followCPUs opens rings for CPUs that went online, and closes the rings of
@@ -36,11 +37,20 @@ func (b *Band) followCPUs() {
 	b.hotplug.Done(t)
 }
 
+// came opens the ring of a CPU. Which threads are there now to be followed is unknown, if
+// they are not all.
+func (rs *rings) came(cpu int) (*ring, error) {
+	if rs.own {
+		return nil, perf.ErrDenied
+	}
+	return rs.opt.newRing(perf.OnCPU(cpu), cpu, rs.clock)
+}
+
 // cameOn opens the ring of a CPU that went online. As long as it cannot be opened, each
 // Drain has a gap: perf may not have the CPU yet, or not any more, after tasks ran there.
 func cameOn(b *Band, cpu int, t tracefs.Time) {
 	since, again := b.hotplug.Came(cpu), false
-	if r, err := b.opt.newRing(cpu, b.clock); err != nil {
+	if r, err := b.rings.came(cpu); err != nil {
 		again = b.hotplug.Failed(cpu, t)
 	} else {
 		t = b.Now() // nothing before that is in the ring

@@ -22,9 +22,9 @@ type ring struct {
 	gone tracefs.Time
 }
 
-// add opens one more event of the CPU, whose records go to the ring.
-func (r *ring) add(e *perf.Event) error {
-	fd, err := e.Open(perf.OnCPU(r.CPU).Into(r.Ring))
+// add opens one more event in a place on the CPU, whose records go to the ring.
+func (r *ring) add(e *perf.Event, at perf.Place) error {
+	fd, err := e.Open(at.Into(r.Ring))
 	if err != nil {
 		return err
 	}
@@ -35,14 +35,14 @@ func (r *ring) add(e *perf.Event) error {
 	return nil
 }
 
-// newRing opens the ring of a CPU. If the kernel does not grant that much
-// memory, it is made smaller.
-func (o *Options) newRing(cpu int, clock int32) (*ring, error) {
+// newRing opens the ring of a CPU, with the event of a place there. If the kernel does
+// not grant that much memory, it is made smaller.
+func (o *Options) newRing(at perf.Place, cpu int, clock int32) (*ring, error) {
 	defer privilege.Raise(privilege.Perf).Lower()
 	r := new(ring)
 	var refused error
 	ring, err := perf.OpenRing(cpu, o.RingSize, func(size int) (fd int, err error) {
-		fd, r.features, err = o.openEvent(cpu, clock, size)
+		fd, r.features, err = o.openEvent(at, clock, size)
 		refused = err
 		return fd, err
 	})

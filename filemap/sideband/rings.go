@@ -19,11 +19,21 @@ type rings struct {
 	// tracepoints are those that are open on all CPUs.
 	tracepoints []Tracepoint
 	noData      bool // mappings that are not code go unseen
+	own         bool // see Options.Threads
 	// probe is the type of events that are kprobes, 0 if there are none; raw means that
 	// the tracepoint of all system calls stands for them, see rawCalls.
 	probe        uint32
 	raw          bool
 	compatUnseen bool
+}
+
+// open opens the rings, of all CPUs that are online if we may.
+func (rs *rings) open() error {
+	err := rs.openAll()
+	if rs.opt.Threads != nil && len(rs.list) == 0 && errors.Is(err, perf.ErrDenied) {
+		return rs.openOwn()
+	}
+	return err
 }
 
 // openAll opens the rings of the CPUs that are online.
@@ -33,7 +43,7 @@ func (rs *rings) openAll() error {
 		return err
 	}
 	for _, cpu := range cpus {
-		r, err := rs.opt.newRing(cpu, rs.clock)
+		r, err := rs.opt.newRing(perf.OnCPU(cpu), cpu, rs.clock)
 		if errors.Is(err, unix.ENODEV) {
 			continue // it has gone off since
 		}

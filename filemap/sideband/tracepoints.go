@@ -203,7 +203,7 @@ func (rs *rings) newSoftRing(like *ring, tp *Tracepoint) (*ring, error) {
 // addTracepoint opens a tracepoint whose records go to a ring.
 func (rs *rings) addTracepoint(r *ring, tp *Tracepoint) error {
 	e := rs.event(r, tp, r.Size())
-	return r.add(&e)
+	return r.add(&e, perf.OnCPU(r.CPU))
 }
 
 // event returns a tracepoint, not yet enabled, for a ring of a size.

@@ -92,6 +92,9 @@ func OnCPU(cpu int) Place { return Place{tid: -1, cpu: cpu, output: -1} }
 // OfThread returns the Place of one thread on a CPU.
 func OfThread(tid, cpu int) Place { return Place{tid: tid, cpu: cpu, output: -1} }
 
+// Thread reports whether it is that of one thread.
+func (p Place) Thread() bool { return p.tid >= 0 }
+
 // Into has the records written to the ring of the same CPU that another event has.
 func (p Place) Into(r *Ring) Place {
 	p.output = r.fd
@@ -194,6 +197,15 @@ func (e Event) Open(at Place) (fd int, err error) {
 		return -1, err
 	}
 	return fd, nil
+}
+
+// Try opens an event for our own thread and closes it again. The error is that of Refusal.
+func Try(e Event) error {
+	fd, err := e.Open(OfThread(0, -1))
+	if err != nil {
+		return Refusal(err)
+	}
+	return unix.Close(fd)
 }
 
 // Enable begins to record a Disabled event.

@@ -15,6 +15,9 @@ import (
 type Tracepoint struct {
 	ID     uint64 // its file id
 	Filter string // empty for none, see Event.Filter
+	// User: its hits have the registers of user space, as those of the tracepoints of
+	// system calls have, so that Event.UserOnly does not leave them out.
+	User bool
 }
 
 // SamplerOptions are what OpenSampler opens.
@@ -176,6 +179,10 @@ func (s *Sampler) openEvents(ring **Ring, places []Place) (opened []int, err err
 			e := s.event
 			e.Tracepoint, e.Filter = tp.ID, tp.Filter
 			fd, err := s.open(ring, e, at)
+			if errors.Is(err, unix.EACCES) && tp.User && at.Thread() {
+				e.UserOnly = true // kernel.perf_event_paranoid is 2
+				fd, err = s.open(ring, e, at)
+			}
 			if errors.Is(err, unix.ESRCH) {
 				break // the thread has ended
 			}

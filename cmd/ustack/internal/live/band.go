@@ -36,12 +36,13 @@ type bandFollower struct {
 }
 
 // startBand opens the side band and reads all processes once; from then on perf
-// reports changes. The log, if not nil, gets all changes.
-func startBand(root *instance.Root, fl *following, saved *saver, opt *timeline.Options) (*bandFollower, error) {
+// reports changes. The log, if not nil, gets all changes. own lists threads, see
+// sideband.Options.Threads.
+func startBand(root *instance.Root, fl *following, saved *saver, opt *timeline.Options, own func() ([]int, error)) (*bandFollower, error) {
 	// It is 0 if the kernel has no such event (CONFIG_EVENT_TRACING).
 	executed, _ := root.ID(instance.Event{System: "sched", Name: "sched_process_exec"})
 	options := sideband.Options{Clock: Clock, ExecEvent: executed, Tracepoints: sideband.Tracepoints(root),
-		Watcher: fl.files, Written: fl.written, Forget: fl.ids.Forget}
+		Watcher: fl.files, Written: fl.written, Forget: fl.ids.Forget, Threads: own}
 	switch {
 	case saved != nil:
 		options.Log, options.Trace = saved.spaces, saved.id
@@ -192,7 +193,10 @@ func (b *bandFollower) comm(tid int, t tracefs.Time) (comm string, until tracefs
 func (b *bandFollower) words() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.band == nil || len(b.band.Unseen()) == 0 {
+	switch {
+	case b.band != nil && b.band.Own():
+		return sideband.Name + " of the traced processes (files are late: what others do cannot be seen, nor " + strings.Join(b.band.Unseen(), ", ") + ")"
+	case b.band == nil || len(b.band.Unseen()) == 0:
 		return sideband.Name
 	}
 	return sideband.Name + " (files are late: " + strings.Join(b.band.Unseen(), ", ") + " cannot be seen)"

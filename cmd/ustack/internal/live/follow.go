@@ -125,7 +125,7 @@ func startFollowing(o *Options, root *instance.Root, saved *saver, idle func() b
 // it.
 func (fl *following) choose(o *Options, root *instance.Root, saved *saver, opt *timeline.Options) error {
 	if o.Mappings != MappingsQuery {
-		band, err := startBand(root, fl, saved, opt)
+		band, err := startBand(root, fl, saved, opt, fl.ownThreads(o))
 		if band != nil {
 			fl.follower, fl.how = band, band.words()
 		}
@@ -144,6 +144,21 @@ func (fl *following) choose(o *Options, root *instance.Root, saved *saver, opt *
 		fl.follower, fl.how = asking, tasks.Name
 	}
 	return err
+}
+
+// ownThreads returns the list of the threads that a side band can be for which we may not
+// have of the whole machine, nil if all are traced or the events come from an instance. A
+// command is started by one of our threads.
+func (fl *following) ownThreads(o *Options) func() ([]int, error) {
+	switch {
+	case o.Source != sources.Perf:
+		return nil
+	case len(o.Command) > 0:
+		return func() ([]int, error) { return fl.threadsOf([]int{os.Getpid()}) }
+	case len(o.PIDs) > 0:
+		return func() ([]int, error) { return fl.family(o.PIDs) }
+	}
+	return nil
 }
 
 // reached sets the time up to which stacks have been attributed.

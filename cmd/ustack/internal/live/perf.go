@@ -3,9 +3,13 @@
 package live
 
 import (
+	"errors"
+	"fmt"
+
 	"ustack/cmd/ustack/internal/live/source/perfring"
 	"ustack/filemap/facts"
 	"ustack/tracefs/instance"
+	"ustack/tracefs/perf"
 )
 
 // perfKB is the room for records on each CPU that was not asked for by size: with stacks of
@@ -25,6 +29,10 @@ func preparePerf(s *session) error {
 	if s.opt.Pages != nil {
 		return errPages
 	}
+	if s.opt.Sched && perfring.Denied(root, instance.Scheduler()) {
+		s.opt.Sched = false
+		s.say("what the owners of locks do is not traced: sched_switch and sched_waking need CAP_PERFMON, or the sysctl kernel.perf_event_paranoid at -1")
+	}
 	if s.events, err = s.selected(root); err != nil {
 		return perfring.Unreadable(err)
 	}
@@ -38,9 +46,17 @@ func preparePerf(s *session) error {
 	}
 	s.tracer, s.stacks, s.userStacks = r, instance.StockStacks, facts.StacksTaken
 	if err := s.startFollowing(root); err != nil {
-		return err
+		return ownOnly(s, err)
 	}
 	return s.keepForUnwinding()
+}
+
+// ownOnly adds to an error what may be traced all the same.
+func ownOnly(s *session, err error) error {
+	if errors.Is(err, perf.ErrDenied) && len(s.opt.PIDs)+len(s.opt.Command) == 0 {
+		return fmt.Errorf("only system calls of processes of your own can be traced, with -p or as a command: %w", err)
+	}
+	return err
 }
 
 // perfLine prints the start-up line.

@@ -51,9 +51,21 @@ func New(opt Options) (*Recorder, error) {
 		if err != nil {
 			return nil, Unreadable(err)
 		}
-		r.points = append(r.points, perf.Tracepoint{ID: id, Filter: e.Filter})
+		r.points = append(r.points, perf.Tracepoint{ID: id, Filter: e.Filter, User: e.System == "syscalls"})
 	}
 	return r, nil
+}
+
+// Denied reports whether an event that the kernel has may not be traced by us, not even in
+// a thread of ours.
+func Denied(root *instance.Root, specs []instance.Spec) bool {
+	for _, spec := range specs {
+		id, err := root.ID(instance.Event{System: spec.System, Name: spec.Event})
+		if err == nil && errors.Is(perf.Try(perf.Event{Tracepoint: id, Raw: true, Disabled: true}), perf.ErrDenied) {
+			return true
+		}
+	}
+	return false
 }
 
 // Unreadable adds to an error what it takes to read tracefs, if that is what is missing.
@@ -85,6 +97,9 @@ func (r *Recorder) open(tids []int) error {
 		Tracepoints: r.points, Threads: tids, CallChain: frames, Raw: true, Unwound: true, Deferred: true, Held: true,
 		Clock: r.opt.Clock, RingSize: r.opt.BufferKB * kib,
 	})
+	if errors.Is(err, perf.ErrDenied) && tids != nil {
+		err = fmt.Errorf("%w (events that are no system calls need it, or kernel.perf_event_paranoid at -1)", err)
+	}
 	if err != nil {
 		return fmt.Errorf("--source=perf: %w", err)
 	}
