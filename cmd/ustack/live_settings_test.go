@@ -110,7 +110,7 @@ func TestLiveSettings(t *testing.T) {
 				}
 				was, is := waitStacks(t, tr, before), waitStacks(t, tr, after)
 				if was < 50 || test.on != (is > 50) {
-					t.Errorf("%d stacks before, %d after", was, is)
+					t.Errorf("%d stacks before, %d after\n%s\n%s", was, is, stderr, after[:min(len(after), 3000)])
 				}
 			})
 		}
