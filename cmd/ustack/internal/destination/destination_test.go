@@ -13,6 +13,7 @@ import (
 
 	"ustack/cmd/ustack/internal/terminaltest"
 	"ustack/render"
+	"ustack/render/brief"
 	"ustack/render/outfile"
 )
 
@@ -146,11 +147,32 @@ func TestFile(t *testing.T) {
 	if err := flags(t, "--color=always").Send(&pipe, true, write); err != nil || pipe.String() != "\033[1mText \\033[1m\033[0m\n" {
 		t.Errorf("%q, %v", &pipe, err)
 	}
+	testColoredPipe(t)
 	var bad Flags
 	fs := flag.NewFlagSet("", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	bad.Register(fs)
 	if err := fs.Parse([]string{"--color=sometimes"}); err == nil {
 		t.Error("--color=sometimes is no error")
+	}
+}
+
+// testColoredPipe: colors that go to a pipe of the system have room for a whole report.
+func testColoredPipe(t *testing.T) {
+	t.Helper()
+	from, to, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	room := 0
+	err = flags(t, "--color=always").Send(to, true, func(w io.Writer) error {
+		room = brief.Room(w)
+		_, err := io.WriteString(w, "Text\n")
+		return err
+	})
+	to.Close()
+	if text, rerr := io.ReadAll(from); err != nil || rerr != nil || room != brief.Lines || string(text) != "\033[1mText\033[0m\n" {
+		t.Errorf("room for %d lines, %q, %v, %v", room, text, err, rerr)
 	}
 }

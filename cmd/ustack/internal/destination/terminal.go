@@ -65,11 +65,13 @@ func (t *terminal) long(tty *os.File) bool {
 	return rows <= 0
 }
 
-// Rows returns how many rows the terminal has (brief.Room).
+// Rows returns how many rows the terminal has (brief.Room). Colors can go to a file or a pipe,
+// too, which have room for any report.
 func (t *terminal) Rows() int {
-	if tty, ok := t.to.(*os.File); ok {
-		rows, _ := render.NewScreen(tty).Size()
-		return rows
+	screen := render.NewScreen(t.to)
+	if screen == nil {
+		return brief.Lines + 1
 	}
-	return brief.Lines + 1
+	rows, _ := screen.Size()
+	return rows
 }
