@@ -35,12 +35,21 @@ func Parse(proc string, operands []string) ([]int, error) {
 		for word := range strings.SplitSeq(operand, ",") {
 			pid, err := strconv.Atoi(word)
 			if err != nil || pid <= 0 {
-				return nil, fmt.Errorf("-p takes process IDs or name:REGEX, not %.80q", word)
+				return nil, fmt.Errorf("-p takes process IDs or name:REGEX, not %.80q%s", word, meant(proc, word))
 			}
 			all = append(all, pid)
 		}
 	}
 	return all, nil
+}
+
+// meant returns what to type for the processes that have a word as their name, "" if there are
+// none.
+func meant(proc, word string) string {
+	if !Exists(proc, word) {
+		return ""
+	}
+	return "; did you mean -p " + byName + word + "?"
 }
 
 // matching returns the processes with a name in which an expression is found.

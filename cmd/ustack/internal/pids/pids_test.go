@@ -23,6 +23,7 @@ func TestParse(t *testing.T) {
 		{[]string{"0"}, nil, `not "0"`},
 		{[]string{"-1"}, nil, `not "-1"`},
 		{[]string{"1,"}, nil, `not ""`},
+		{[]string{own}, nil, "did you mean -p name:" + own + "?"},
 		{[]string{"bash"}, nil, `name:REGEX, not "bash"`},
 		{[]string{"name:"}, nil, "needs a regular expression"},
 		{[]string{"name:("}, nil, "needs a regular expression"},
