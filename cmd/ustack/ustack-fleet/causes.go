@@ -2,28 +2,21 @@ package main
 
 import (
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"path"
 	"slices"
 	"strings"
 
-	"github.com/cespare/xxhash/v2"
-
 	"ustack/filemap"
+	"ustack/render/cause"
 )
 
-// A cause is what threads wait for, at which place, and which place lets them go on: the kind of
-// the lock, and the innermost frames of waiter and owner that are not of the C library. One of
-// these frames may differ: replaced, added or left out.
+// What a cause is, package cause says.
 //
 // Which stacks are of one cause does not depend on the order of reports: those that cost most
 // are centers, and the others join the first center from which they differ by one frame. So
 // causes do not grow from one to the next similar one.
-
-// causeFrames is how many frames are compared. One more is read, for one that was added.
-const causeFrames = 5
 
 // variant is waits of one kind with one stack and one owner's stack.
 type variant struct {
@@ -35,7 +28,8 @@ type variant struct {
 	name         *string // of the lock, of those the first
 
 	waiter, holder []frameKey
-	key            uint64 // of kind and frames
+	is             *cause.Cause
+	key            uint64 // of that
 }
 
 // frameKey is a frame as it is on all devices.
@@ -45,8 +39,8 @@ type frameKey struct {
 	ran    bool
 }
 
-// cause is a center with what has joined it.
-type cause struct {
+// cluster is a center with what has joined it.
+type cluster struct {
 	center   *variant
 	total    float64
 	waits    int64
@@ -56,7 +50,7 @@ type cause struct {
 }
 
 // add adds waits.
-func (c *cause) add(v *variant) {
+func (c *cluster) add(v *variant) {
 	c.total += v.total
 	c.waits += v.waits
 	c.variants++
@@ -69,90 +63,36 @@ func (c *cause) add(v *variant) {
 }
 
 // causesOf returns causes, those that cost most first.
-func causesOf(variants []*variant) []*cause {
+func causesOf(variants []*variant) []*cluster {
 	for _, v := range variants {
-		v.key = sumOfKey("", v.kind, v.waiter, v.holder)
+		v.is = v.cause()
+		v.key = v.is.Sum()
 	}
 	slices.SortFunc(variants, func(a, b *variant) int {
 		return cmp.Or(cmp.Compare(math.Round(b.total), math.Round(a.total)), cmp.Compare(a.key, b.key), cmp.Compare(a.stack, b.stack), cmp.Compare(a.owner, b.owner))
 	})
-	var list []*cause
-	known := make(map[uint64]int) // keys of centers
+	var list []*cluster
+	centers := cause.NewIndex()
 	for _, v := range variants {
-		at, keys := -1, v.keys()
-		for _, k := range keys {
-			if n, ok := known[k.ask]; ok && (at < 0 || n < at) {
-				at = n
-			}
-		}
-		if at < 0 {
-			at = len(list)
-			list = append(list, &cause{center: v, devices: make(map[string]bool)})
-			for _, k := range keys {
-				if _, ok := known[k.is]; !ok {
-					known[k.is] = at
-				}
-			}
+		at, ok := centers.Find(v.is, len(list))
+		if !ok {
+			list = append(list, &cluster{center: v, devices: make(map[string]bool)})
 		}
 		list[at].add(v)
 	}
-	slices.SortStableFunc(list, func(a, b *cause) int { return cmp.Compare(math.Round(b.total), math.Round(a.total)) })
+	slices.SortStableFunc(list, func(a, b *cluster) int { return cmp.Compare(math.Round(b.total), math.Round(a.total)) })
 	return list
 }
 
-// causeKey is one that a center has, and one for which another one is looked up: a center whose key
-// is the same differs by one frame at most.
-type causeKey struct{ is, ask uint64 }
-
-// keys returns the keys of a variant.
-func (v *variant) keys() (keys []causeKey) {
-	whole := func(frames []frameKey) []frameKey { return frames[:min(len(frames), causeFrames)] }
-	w, o := whole(v.waiter), whole(v.holder)
-	same := sumOfKey("same", v.kind, w, o)
-	keys = append(keys, causeKey{same, same})
-	for _, side := range []struct {
-		name   string
-		frames []frameKey
-		sum    func(what string, left []frameKey) uint64
-	}{
-		{"waiter", v.waiter, func(what string, left []frameKey) uint64 { return sumOfKey(what, v.kind, left, o) }},
-		{"owner", v.holder, func(what string, left []frameKey) uint64 { return sumOfKey(what, v.kind, w, left) }},
-	} {
-		for i := range min(len(side.frames), causeFrames+1) {
-			left := slices.Delete(slices.Clone(side.frames[:min(len(side.frames), causeFrames+1)]), i, i+1)
-			if len(left) < leastFrames {
-				continue
-			}
-			replaced := side.sum(fmt.Sprint("replaced", side.name, i), left)
-			// Without the frame it is what another one is as a whole, and the reverse.
-			without, less := side.sum("same", left), side.sum(fmt.Sprint("less", side.name), left)
-			keys = append(keys, causeKey{replaced, replaced}, causeKey{less, without})
+// cause returns what decides which cause a variant has.
+func (v *variant) cause() *cause.Cause {
+	frames := func(list []frameKey) (frames []cause.Frame) {
+		for _, f := range list {
+			frames = append(frames, cause.FrameOf(f.file, f.offset, f.ran))
 		}
-		if len(side.frames) >= leastFrames {
-			less := side.sum(fmt.Sprint("less", side.name), whole(side.frames))
-			keys = append(keys, causeKey{same, less})
-		}
+		return frames
 	}
-	return keys
-}
-
-// leastFrames is how many frames must be the same beside one that differs: the outermost one of
-// all threads of a program is often the same.
-const leastFrames = 2
-
-// sumOfKey returns the xxhash of what is compared.
-func sumOfKey(what, kind string, waiter, holder []frameKey) uint64 {
-	b := appendText(appendText(nil, &what), &kind)
-	for _, frames := range [][]frameKey{waiter, holder} {
-		b = binary.LittleEndian.AppendUint32(b, uint32(len(frames)))
-		for _, f := range frames {
-			b = binary.LittleEndian.AppendUint64(appendText(b, &f.file), uint64(f.offset))
-			if f.ran {
-				b = append(b, 'r')
-			}
-		}
-	}
-	return xxhash.Sum64(b)
+	return &cause.Cause{Kind: v.kind, Waiter: frames(v.waiter), Owner: frames(v.holder)}
 }
 
 // variantKey is what waits of one variant have in common.
@@ -214,7 +154,7 @@ func (c *causes) frame(f *frameRow) error {
 	if _, ok := c.frames[f.Stack]; !ok {
 		return nil
 	}
-	if f.Path == nil || len(c.frames[f.Stack]) > causeFrames || !(&filemap.File{Path: *f.Path}).Application() {
+	if f.Path == nil || len(c.frames[f.Stack]) >= cause.MostFrames || !(&filemap.File{Path: *f.Path}).Application() {
 		return nil
 	}
 	k := frameKey{file: *f.Path, offset: -1, ran: f.Ran}
@@ -237,7 +177,7 @@ func (c *causes) frame(f *frameRow) error {
 }
 
 // list returns the causes.
-func (c *causes) list() []*cause {
+func (c *causes) list() []*cluster {
 	var all []*variant
 	for _, v := range c.variants {
 		v.waiter, v.holder = c.frames[v.stack], c.frames[v.owner]
@@ -283,7 +223,7 @@ func (a *answers) causes(parts []string) (columns []string, rows [][]any, err er
 const saidFrames = 3
 
 // causeNames returns the functions of the frames of causes, as far as they have been named.
-func causeNames(dir string, list []*cause) (map[frameKey]string, error) {
+func causeNames(dir string, list []*cluster) (map[frameKey]string, error) {
 	names := make(map[frameKey]string)
 	tables, err := functionTables(dir)
 	if err != nil || len(tables) == 0 {
