@@ -254,6 +254,7 @@ func TestDetector(t *testing.T) {
 		{"an event", line("7", "100.000000", "oom_kill: pid=7"), "event=oom_kill"},
 		{"a call", line("7", "100.000000", "sys_openat(dfd: 1)"), "event=sys_openat"},
 		{"its end", line("7", "100.000000", "sys_openat -> 0x3"), ""},
+		{"another call", line("7", "100.000000", "sys_read(fd: 3)") + line("7", "101.000000", "sys_read -> 0x0"), ""},
 	} {
 		d := NewDetector([]Trigger{{Wait: 500 * time.Millisecond}, {Event: "oom:oom_kill"}, {Event: "syscalls:sys_enter_openat"}, {Signal: true}})
 		if why, fired := d.Batch(pending(t, test.text)); why != test.why || fired != (why != "") {

@@ -206,6 +206,8 @@ func (t Trigger) Why(took, usual tracefs.Time) string {
 // waited returns how long the wait was that an event ends, and for which lock, 0 for other events.
 func (d *Detector) waited(tid int32, h *resolve.Pending, rec *tracefs.Record) (lock lockID, took tracefs.Time) {
 	switch c := &d.call; {
+	case c.Call == syscalls.Other:
+		return lock, 0
 	case c.Call == syscalls.RestartSyscall && !c.Exit:
 		return lock, 0 // the wait goes on
 	case !c.Exit:
