@@ -7,6 +7,25 @@ type causes struct {
 	blockers []blocker // by number
 	numbers  map[blocker]int32
 	places   places
+	// recent are some of numbers, by recentSlot: threads wait for the same few over and over.
+	recent [recentCauses]recentCause
+}
+
+const (
+	recentCauseBits = 7
+	recentCauses    = 1 << recentCauseBits
+)
+
+// recentCause is an entry of numbers; its number is 0 if it is none.
+type recentCause struct {
+	of     blocker
+	number int32
+}
+
+// recentSlot returns where in the table of recent ones a blocker is, if it is there.
+func (b *blocker) recentSlot() uint64 {
+	mixed := b.key.addr ^ uint64(uint32(b.at))<<32 ^ uint64(uint32(b.call))
+	return mixed * 0x9e3779b97f4a7c15 >> (64 - recentCauseBits)
 }
 
 // blocker is what a thread waits for in a call: a futex of a process, or the call's own
@@ -23,6 +42,20 @@ type blocker struct {
 
 // of returns the number of what a thread waits for.
 func (c *causes) of(b blocker) int32 {
+	slot := &c.recent[b.recentSlot()]
+	if slot.number == 0 || slot.of != b {
+		n := c.number(b)
+		if n < firstCause {
+			return n
+		}
+		*slot = recentCause{b, n}
+	}
+	return slot.number
+}
+
+// number returns the number of what a thread waits for, one below firstCause if there are too
+// many.
+func (c *causes) number(b blocker) int32 {
 	if n, ok := c.numbers[b]; ok {
 		return n
 	}

@@ -4,16 +4,17 @@ import (
 	"ustack/filemap/resolve"
 )
 
-// waitStacks are the stacks of waits, or of releases, with how many of these have each.
-type waitStacks map[int32]int64
+// waitStacks is how many waits, or releases, have each stack, by its number: no map, as each
+// call adds to it.
+type waitStacks []int64
 
 // add adds a call, if it has a stack.
 func (w *waitStacks) add(stack int32) {
 	if stack < 0 {
 		return
 	}
-	if *w == nil {
-		*w = make(waitStacks)
+	for int(stack) >= len(*w) {
+		*w = append(*w, 0)
 	}
 	(*w)[stack]++
 }
@@ -22,7 +23,9 @@ func (w *waitStacks) add(stack int32) {
 func (rp *reporter) reached(stacks waitStacks) *resolve.Reach {
 	var r resolve.Reaches
 	for id, n := range stacks {
-		r.Add(rp.stacks.Get(id).Far(), n)
+		if n > 0 {
+			r.Add(rp.stacks.Get(int32(id)).Far(), n)
+		}
 	}
 	return r.Sum()
 }
