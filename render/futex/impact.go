@@ -197,6 +197,15 @@ type ImpactLock struct {
 	Time tracefs.Time
 }
 
+// joins is 1 if threads wait for the end of another one: nothing of that can be made shorter
+// but what that thread does. It is 0 else.
+func (l ImpactLock) joins() int {
+	if l.Lock.Kind == Join {
+		return 1
+	}
+	return 0
+}
+
 // Impact finds what the run time depends on, after a report: Options.Impact is needed.
 func (a *Analysis) Impact(v ImpactView) *Impact {
 	out := &Impact{Changes: v.WhatIf}
@@ -223,7 +232,9 @@ func (a *Analysis) Impact(v ImpactView) *Impact {
 			out.Locks = append(out.Locks, ImpactLock{l, t})
 		}
 	}
-	sorting.StableFunc(out.Locks, func(x, y ImpactLock) int { return cmp.Compare(y.Time, x.Time) })
+	sorting.StableFunc(out.Locks, func(x, y ImpactLock) int {
+		return cmp.Or(cmp.Compare(x.joins(), y.joins()), cmp.Compare(y.Time, x.Time))
+	})
 	if len(v.WhatIf) == 0 {
 		return out
 	}

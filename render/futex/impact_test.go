@@ -63,3 +63,23 @@ func TestImpact(t *testing.T) {
 		t.Errorf("%v: there is no such lock", i.Err)
 	}
 }
+
+// TestImpactJoins: a lock is before what waits for the end of a thread, which is all of the
+// run time.
+func TestImpactJoins(t *testing.T) {
+	const join = `            main-9       [002] ..... 1.000100: sys_futex(uaddr: 0x7990, op: 0x109, val: 0xb, utime: 0, uaddr2: 0, val3: 0xffffffff)
+            main-9       [002] d..2. 1.000200: sched_switch: prev_comm=main prev_pid=9 prev_prio=120 prev_state=S ==> next_comm=swapper/2 next_pid=0 next_prio=120
+`
+	const joined = `            prog-11      [001] d..2. 1.020900: sched_waking: comm=main pid=9 prio=120 target_cpu=002
+          <idle>-0       [002] d..2. 1.020950: sched_switch: prev_comm=swapper/2 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=main next_pid=9 next_prio=120
+            main-9       [002] ..... 1.020960: sys_futex -> 0x0
+            prog-11      [001] d..2. 1.021000`
+	first, rest, _ := strings.Cut(impactTrace, "\n")
+	text := first + "\n" + join + strings.Replace(rest, "            prog-11      [001] d..2. 1.021000", joined, 1)
+	a := analyseText(t, futex.Options{Impact: true}, text)
+	a.Report(futex.View{})
+	i := a.Impact(futex.ImpactView{})
+	if i.Err != nil || len(i.Locks) != 2 || i.Locks[0].Lock.Address != 0x1000 || i.Locks[1].Lock.Kind != futex.Join || i.Locks[1].Time <= i.Locks[0].Time {
+		t.Fatalf("%v: %+v", i.Err, i.Locks)
+	}
+}
