@@ -12,6 +12,9 @@ import (
 // rounds bounds how often the threads are listed that were made while others were opened.
 const rounds = 10
 
+// errRestless means that some threads, and what they map, would go unseen.
+var errRestless = errors.New("opening a perf side band: threads come faster than they can be followed; begin when fewer do, or give ustack CAP_PERFMON")
+
 // openOwn opens the rings for some threads and what they start, where we may not watch
 // CPUs. What others do goes unseen, and the tracepoints are for those who may.
 func (rs *rings) openOwn() error {
@@ -20,13 +23,16 @@ func (rs *rings) openOwn() error {
 		return err
 	}
 	rs.own, rs.tracepoints, rs.opt.ExecEvent, rs.probe, rs.raw = true, nil, 0, 0, false
-	known := make(map[int]bool)
-	for range rounds {
+	known, fresh := make(map[int]bool), true
+	for n := 0; fresh; n++ {
+		if n == rounds {
+			return errRestless
+		}
 		tids, err := rs.opt.Threads()
 		if err != nil {
 			return fmt.Errorf("listing the threads of the perf side band: %w", err)
 		}
-		fresh := false
+		fresh = false
 		for _, tid := range tids {
 			if known[tid] {
 				continue
@@ -35,9 +41,6 @@ func (rs *rings) openOwn() error {
 			if err := rs.openThread(tid, cpus); err != nil {
 				return err
 			}
-		}
-		if !fresh {
-			break
 		}
 	}
 	if len(rs.list) == 0 {
