@@ -24,7 +24,7 @@ type futexFlags struct {
 const (
 	// futexMemory is memoryLimit for the analysis, which keeps more: ten
 	// million events must do with 256 MB.
-	futexMemory = 160 << 20
+	futexMemory = 192 << 20
 	// futexGarbage lets the heap grow to four times what is in use, within
 	// that.
 	futexGarbage = 300
