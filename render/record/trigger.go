@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ustack/filemap/resolve"
+	"ustack/render/cause"
 	"ustack/tracefs"
 	"ustack/tracefs/syscalls"
 )
@@ -104,12 +105,14 @@ type Detector struct {
 	waits   map[int32]begunWait
 	usually usually
 	call    syscalls.Event
+	places  *places // nil if causes are not asked for
 }
 
 // begunWait is a wait that has not ended.
 type begunWait struct {
 	lock  lockID
 	since tracefs.Time
+	cmd   syscalls.Cmd
 }
 
 // maxWaits bounds the threads that are kept: Linux has no more by default.
@@ -148,13 +151,19 @@ func inText(event string) []byte {
 	return []byte(name + ": ")
 }
 
-// Batch reports whether a trigger is in a batch, which must have events, and
-// which one.
-func (d *Detector) Batch(h *resolve.Pending) (why string, fired bool) {
+// KeepCauses has Batch say what the causes of waits are.
+func (d *Detector) KeepCauses() { d.places = newPlaces() }
+
+// Batch looks for triggers in a batch, which must have events, and calls fired for each one: what
+// it is, and the cause of a wait, nil if that is unknown.
+func (d *Detector) Batch(h *resolve.Pending, fired func(why string, c *cause.Cause)) {
 	for i := range h.Records {
 		rec := &h.Records[i]
 		if d.loss && rec.Kind == tracefs.KindLost {
-			return lossTrigger, true
+			fired(lossTrigger, nil)
+		}
+		if rec.Kind == tracefs.KindStack && d.places != nil {
+			d.places.stack(h, i)
 		}
 		if rec.Kind != tracefs.KindEvent || rec.Body <= rec.Off {
 			continue
@@ -162,16 +171,45 @@ func (d *Detector) Batch(h *resolve.Pending) (why string, fired bool) {
 		body := h.Text[rec.Body:rec.End]
 		for _, e := range d.events {
 			if bytes.HasPrefix(body, e) {
-				return eventTrigger + string(bytes.TrimRight(e, ": (->")), true
+				fired(eventTrigger+string(bytes.TrimRight(e, ": (->")), nil)
 			}
 		}
 		if (d.wait > 0 || d.times > 0) && syscalls.Parse(body, &d.call) {
-			if why := d.long(d.waited(rec.TID, h, rec)); why != "" {
-				return why, true
-			}
+			d.futex(h, rec, fired)
 		}
 	}
-	return "", false
+}
+
+// futex takes a system call.
+func (d *Detector) futex(h *resolve.Pending, rec *tracefs.Record, fired func(why string, c *cause.Cause)) {
+	w, took := d.waited(rec.TID, h, rec)
+	why := d.long(w.lock, took)
+	if d.places == nil {
+		if why != "" {
+			fired(why, nil)
+		}
+		return
+	}
+	f := &d.call.Futex
+	switch {
+	case d.call.Exit:
+		d.places.leave(rec.TID)
+	case d.call.Call == syscalls.Other || d.call.Call == syscalls.RestartSyscall:
+	case f.Cmd.Waits() || f.Cmd.Wakes() && f.HasAddr:
+		d.places.enter(rec.TID, f, d.lock(h, rec), h.Time(rec))
+	}
+	if why != "" {
+		fired(why, d.places.of(rec.TID, w))
+	}
+}
+
+// lock returns the futex of a call.
+func (d *Detector) lock(h *resolve.Pending, rec *tracefs.Record) (l lockID) {
+	l.addr = d.call.Futex.Addr
+	if d.times > 0 || d.places != nil {
+		l.tgid = h.Head(rec).TGID
+	}
+	return l
 }
 
 // long returns which trigger a wait is, "" for none. All waits go into what is usual.
@@ -203,31 +241,27 @@ func (t Trigger) Why(took, usual tracefs.Time) string {
 	return why + ")"
 }
 
-// waited returns how long the wait was that an event ends, and for which lock, 0 for other events.
-func (d *Detector) waited(tid int32, h *resolve.Pending, rec *tracefs.Record) (lock lockID, took tracefs.Time) {
+// waited returns the wait that an event ends, and how long it was, 0 for other events.
+func (d *Detector) waited(tid int32, h *resolve.Pending, rec *tracefs.Record) (w begunWait, took tracefs.Time) {
 	switch c := &d.call; {
 	case c.Call == syscalls.Other:
-		return lock, 0
+		return w, 0
 	case c.Call == syscalls.RestartSyscall && !c.Exit:
-		return lock, 0 // the wait goes on
+		return w, 0 // the wait goes on
 	case !c.Exit:
 		if c.Futex.Cmd.Waits() && len(d.waits) < maxWaits {
-			lock.addr = c.Futex.Addr
-			if d.times > 0 {
-				lock.tgid = h.Head(rec).TGID
-			}
-			d.waits[tid] = begunWait{lock, h.Time(rec)}
+			d.waits[tid] = begunWait{d.lock(h, rec), h.Time(rec), c.Futex.Cmd}
 		}
-		return lock, 0
+		return w, 0
 	case c.HasResult && interrupted(c.Result):
-		return lock, 0 // and begins again
+		return w, 0 // and begins again
 	}
-	begun, ok := d.waits[tid]
+	w, ok := d.waits[tid]
 	delete(d.waits, tid)
 	if !ok {
-		return lock, 0
+		return w, 0
 	}
-	return begun.lock, h.Time(rec) - begun.since
+	return w, h.Time(rec) - w.since
 }
 
 // interrupted reports whether a wait goes on after a signal: ERESTARTSYS to

@@ -43,7 +43,7 @@ func TestDetectorUsual(t *testing.T) {
 	d := NewDetector([]Trigger{{Times: 10}})
 	look := func(want string) {
 		t.Helper()
-		if why, _ := d.Batch(pending(t, text.String())); why != want {
+		if why := fired(d, pending(t, text.String())); why != want {
 			t.Errorf("%q, want %q", why, want)
 		}
 		text.Reset()
@@ -70,7 +70,7 @@ func TestDetectorLoss(t *testing.T) {
 		trigger Trigger
 		why     string
 	}{{Trigger{Loss: true}, "loss"}, {Trigger{Wait: time.Second}, ""}} {
-		if why, _ := NewDetector([]Trigger{test.trigger}).Batch(pending(t, text)); why != test.why {
+		if why := fired(NewDetector([]Trigger{test.trigger}), pending(t, text)); why != test.why {
 			t.Errorf("%v: %q", test.trigger, why)
 		}
 	}

@@ -140,7 +140,7 @@ func (g *grammar) report(p []byte) bool {
 	name, value := string(p[:key]), p[key+1:]
 	switch name {
 	case "escaped", "version", "ustack", "clock", "clock_offset_ns", "begun", "stacks", "mappings", "events", "arch", "trigger",
-		"kernel", "boot_id", "os", "command", "redacted", "devices", "reports", "event_count", "counted", "refused", "weight":
+		"kernel", "boot_id", "os", "command", "redacted", "devices", "reports", "event_count", "counted", "refused", "duplicates", "weight":
 		g.out.keep(p[:key+1])
 	default:
 		g.out.name(p[:key])
@@ -152,7 +152,7 @@ func (g *grammar) report(p []byte) bool {
 
 func (g *grammar) reportValue(name string, value []byte) {
 	switch name {
-	case "escaped", "version", "clock_offset_ns", "clock", "stacks", "mappings", "events", "arch", "trigger", "redacted", "devices", "reports", "event_count", "counted", "refused", "weight":
+	case "escaped", "version", "clock_offset_ns", "clock", "stacks", "mappings", "events", "arch", "trigger", "redacted", "devices", "reports", "event_count", "counted", "refused", "duplicates", "weight":
 		g.known(value)
 	case "ustack":
 		if version.Match(value) {

@@ -51,7 +51,7 @@ func Open(path string, limits Limits, now func() (Now, error)) (b *Book, warning
 func (b *Book) advance() error {
 	now, err := b.now()
 	if err == nil && b.state.advance(now) {
-		b.state.Bytes, b.state.Reports = 0, 0
+		b.state.Bytes, b.state.Reports, b.state.Causes = 0, 0, nil
 	}
 	return err
 }
@@ -62,35 +62,39 @@ func (b *Book) settle() error {
 		return err
 	}
 	if p := b.state.Pending; p != nil {
-		if size, ok := p.size(); ok {
-			b.end(size)
+		if size, complete, ok := p.size(); ok {
+			b.end(size, complete)
 		}
 		b.state.Pending = nil
 	}
 	return b.state.write(b.file)
 }
 
-// size returns the size of the file of a report, if it is still there.
-func (p *pending) size() (size int64, ok bool) {
+// size returns the size of the file of a report, if it is still there. It is complete if it has
+// its name.
+func (p *pending) size() (size int64, complete, ok bool) {
 	for _, name := range []string{p.Partial, p.Name} {
 		if name == "" {
 			continue
 		}
 		if id, size, ok := identify(unix.AT_FDCWD, name); ok && id == p.ID && size <= p.Reserved {
-			return size, true
+			return size, name == p.Name, true
 		}
 	}
-	return 0, false
+	return 0, false, false
 }
 
 // end gives back what a report has reserved and not used. Nothing was written of one without a
 // byte. What was reserved on another day was used up there.
-func (b *Book) end(size int64) {
+func (b *Book) end(size int64, complete bool) {
 	p := b.state.Pending
 	if b.state.Number == p.Day {
 		b.state.Bytes = max(0, b.state.Bytes-(p.Reserved-size))
 	}
 	if size > 0 {
+		if complete {
+			b.state.remember(p.Cause)
+		}
 		return
 	}
 	b.state.Counts.add(p.Counts)
@@ -107,8 +111,24 @@ func (b *Book) Left() (l Left, err error) {
 	return Left{left(b.limits.Bytes, b.state.Bytes), left(b.limits.Reports, b.state.Reports), dayLength - b.state.Age}, nil
 }
 
-// Refuse counts a report for which there is no budget.
-func (b *Book) Refuse() { b.state.Refused++ }
+// Refuse counts a report for which there is no budget, on the disk.
+func (b *Book) Refuse() error {
+	b.state.Refused++
+	return b.state.write(b.file)
+}
+
+// Duplicate counts a report with the same cause as another one of this day, on the disk.
+func (b *Book) Duplicate() error {
+	b.state.Duplicates++
+	return b.state.write(b.file)
+}
+
+// Causes returns the causes of the reports of this day, the oldest first. They are not to be
+// changed.
+func (b *Book) Causes() ([]string, error) {
+	err := b.advance()
+	return b.state.Causes, err
+}
 
 // Counts returns what the next report has in its head.
 func (b *Book) Counts() Counts { return b.state.Counts }
@@ -122,16 +142,20 @@ type Report struct {
 	written int64
 }
 
-// Begin counts a report. Its file is open, and empty; name is the one that it will have. The
-// error is ErrSpent if the day has none left.
-func (b *Book) Begin(f *os.File, name string) (*Report, error) {
+// Begin counts a report. Its file is open, and empty; name is the one that it will have, and cause
+// what Causes returns once it is complete, "" for nothing. The error is ErrSpent if the day has
+// none left.
+func (b *Book) Begin(f *os.File, name, cause string) (*Report, error) {
 	if err := b.advance(); err != nil {
 		return nil, err
 	}
 	if left(b.limits.Reports, b.state.Reports) == 0 || left(b.limits.Bytes, b.state.Bytes) == 0 {
 		return nil, ErrSpent
 	}
-	p := &pending{Counts: b.state.Counts}
+	p := &pending{Counts: b.state.Counts, Cause: cause}
+	if len(cause) > mostCause {
+		p.Cause = ""
+	}
 	if id, _, ok := identify(int(f.Fd()), ""); ok {
 		p.ID, p.Partial, p.Name = id, absolute(f.Name()), absolute(name)
 	}
@@ -185,7 +209,8 @@ func (r *Report) End() error {
 	if err := r.b.advance(); err != nil {
 		return err
 	}
-	r.b.end(r.written)
+	_, complete, ok := r.b.state.Pending.size()
+	r.b.end(r.written, complete || !ok)
 	r.b.state.Pending = nil
 	return r.b.state.write(r.b.file)
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,7 +74,7 @@ func TestUse(t *testing.T) {
 	report := func(i, size int) {
 		t.Helper()
 		f := create(t, filepath.Join(dir, fmt.Sprint("r", i)))
-		r, err := b.Begin(f, f.Name())
+		r, err := b.Begin(f, f.Name(), "")
 		check(t, err)
 		check(t, r.Take(size/2))
 		check(t, r.Take(size-size/2))
@@ -87,7 +88,7 @@ func TestUse(t *testing.T) {
 		t.Errorf("left is %+v, %v", l, err)
 	}
 	f := create(t, filepath.Join(dir, "last"))
-	r, err := b.Begin(f, f.Name())
+	r, err := b.Begin(f, f.Name(), "")
 	check(t, err)
 	check(t, r.Take(1<<20-101))
 	if err := r.Take(2); !errors.Is(err, ErrSpent) {
@@ -95,10 +96,10 @@ func TestUse(t *testing.T) {
 	}
 	check(t, r.Take(1))
 	check(t, r.End())
-	if _, err := b.Begin(f, f.Name()); !errors.Is(err, ErrSpent) {
+	if _, err := b.Begin(f, f.Name(), ""); !errors.Is(err, ErrSpent) {
 		t.Errorf("a report too many: %v", err)
 	}
-	b.Refuse()
+	check(t, b.Refuse())
 	check(t, b.Close())
 	m.truth += dayLength
 	b = opened(t, state, limits, m)
@@ -135,10 +136,10 @@ func TestCrash(t *testing.T) {
 			dir := t.TempDir()
 			state, m := filepath.Join(dir, "state"), &machine{boot: "a"}
 			b := opened(t, state, Limits{8 << 20, 8}, m)
-			b.Refuse()
+			check(t, b.Refuse())
 			final := filepath.Join(dir, "report")
 			f := create(t, final+".partial")
-			r, err := b.Begin(f, final)
+			r, err := b.Begin(f, final, "")
 			check(t, err)
 			check(t, r.Take(c.take))
 			_, err = f.Write(make([]byte, c.write))
@@ -166,7 +167,7 @@ func TestOverMidnight(t *testing.T) {
 		state, m, limits := filepath.Join(dir, "state"), &machine{boot: "a"}, Limits{2 << 20, 2}
 		b := opened(t, state, limits, m)
 		f := create(t, filepath.Join(dir, "report"))
-		r, err := b.Begin(f, f.Name())
+		r, err := b.Begin(f, f.Name(), "")
 		check(t, err)
 		check(t, r.Take(10))
 		m.truth += dayLength
@@ -207,6 +208,9 @@ func TestDamaged(t *testing.T) {
 		"no key":        slot("written=1\nx=1\n"),
 		"no number":     slot("written=1\nbytes=9223372036854775808\n"),
 		"no text":       slot("written=1\nboot_id=x\n"),
+		"many causes":   slot("written=1\n" + strings.Repeat("cause=\"a\"\n", mostCauses+1)),
+		"a long cause":  slot("written=1\ncause=\"" + strings.Repeat("a", mostCause+1) + "\"\n"),
+		"duplicates":    slot("written=1\nduplicates=-1\n"),
 		"of a version":  strings.Replace(line, "state 1", "state 2", 1),
 		"length":        strings.Replace(line, "\n", "9\n", 1),
 		"much":          strings.Repeat("x", 1<<20),
@@ -233,8 +237,7 @@ func TestTorn(t *testing.T) {
 	path, m := filepath.Join(t.TempDir(), "state"), &machine{boot: "a"}
 	b := opened(t, path, Limits{}, m)
 	for b.state.Written < 5 {
-		b.Refuse()
-		check(t, b.state.write(b.file))
+		check(t, b.Refuse())
 	}
 	last := b.state
 	_, err := b.file.WriteAt([]byte("torn"), (last.Written-1)%slots*slotSize+40)
@@ -302,5 +305,70 @@ func TestUnlimited(t *testing.T) {
 	if l, err := b.Left(); err != nil || l.Bytes != math.MaxInt64 || l.Reports != math.MaxInt64 {
 		t.Errorf("%+v, %v", l, err)
 	}
+	check(t, b.Close())
+}
+
+// TestCauses: the causes of the complete reports of a day are kept, also of a recorder that was
+// killed, but no more than a bounded number, and what was counted is on the disk.
+func TestCauses(t *testing.T) {
+	dir := t.TempDir()
+	state, m, limits := filepath.Join(dir, "state"), &machine{boot: "a"}, Limits{}
+	b := opened(t, state, limits, m)
+	report := func(cause string, then func(f *os.File, final string, r *Report)) {
+		t.Helper()
+		final := filepath.Join(dir, "r"+cause)
+		f := create(t, final+".partial")
+		r, err := b.Begin(f, final, cause)
+		check(t, err)
+		check(t, r.Take(1))
+		_, err = f.WriteString("x")
+		check(t, err)
+		then(f, final, r)
+	}
+	finish := func(f *os.File, final string, r *Report) {
+		check(t, os.Rename(f.Name(), final))
+		check(t, r.End())
+	}
+	crash := func(*os.File, string, *Report) {
+		b.crash(t)
+		b = opened(t, state, limits, m)
+	}
+	want := func(want ...string) {
+		t.Helper()
+		if got, err := b.Causes(); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q, %v, want %q", got, err, want)
+		}
+	}
+	report("whole", finish)
+	report("", finish)
+	report("cut", func(_ *os.File, _ string, r *Report) { check(t, r.End()) })
+	report("killed", crash)
+	report("killed at the end", func(f *os.File, final string, r *Report) {
+		check(t, os.Rename(f.Name(), final))
+		crash(f, final, r)
+	})
+	report(strings.Repeat("x", mostCause+1), finish) // too long to be kept
+	want("whole", "killed at the end")
+	check(t, b.Duplicate())
+	check(t, b.Duplicate())
+	b.crash(t)
+	b = opened(t, state, limits, m)
+	if b.Counts() != (Counts{Duplicates: 2}) {
+		t.Errorf("counts %+v", b.Counts())
+	}
+	var last []string
+	for i := range mostCauses + 3 {
+		text := fmt.Sprintf("%0*d", mostCause, i)
+		last = append(last, text)
+		report(text, finish)
+	}
+	want(last[3:]...)
+	b.state.Boot, b.state.WallBoot = strings.Repeat("b", mostText/2), strings.Repeat("w", mostText/2)
+	if text := b.state.text(); len(text) > slotSize {
+		t.Errorf("a slot of %d bytes", len(text))
+	}
+	b.state.Boot, b.state.WallBoot = m.boot, ""
+	m.truth += dayLength
+	want()
 	check(t, b.Close())
 }

@@ -61,7 +61,7 @@ func write(b *Book, name string) error {
 		return err
 	}
 	defer f.Close()
-	r, err := b.Begin(f, name)
+	r, err := b.Begin(f, name, filepath.Base(name))
 	if err != nil {
 		return err
 	}
@@ -118,12 +118,34 @@ func TestKilled(t *testing.T) {
 		if b.state.Bytes != bytes || b.state.Reports != reports || bytes > crashLimits.Bytes {
 			t.Fatalf("after %d kills: the state has %d bytes and %d reports, written are %d and %d", i+1, b.state.Bytes, b.state.Reports, bytes, reports)
 		}
+		checkCauses(t, dir, b.state.Causes)
 		check(t, b.Close())
 	}
 	bytes, reports := written(t, dir)
 	t.Logf("%d kills, %d of them with a reservation open: %d bytes in %d reports", kills, pending, bytes, reports)
 	if pending < kills/4 || reports < kills/4 {
 		t.Errorf("%d kills hit a reservation, %d reports: too few to prove anything", pending, reports)
+	}
+}
+
+// checkCauses compares causes, which are names here, with the reports that are complete.
+func checkCauses(t *testing.T, dir string, causes []string) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "r*"))
+	check(t, err)
+	complete := make(map[string]bool)
+	for _, name := range names {
+		if st, err := os.Stat(name); err == nil && st.Size() > 0 && !strings.HasSuffix(name, ".partial") {
+			complete[filepath.Base(name)] = true
+		}
+	}
+	if len(causes) != min(len(complete), mostCauses) {
+		t.Errorf("%d causes of %d reports", len(causes), len(complete))
+	}
+	for _, c := range causes {
+		if !complete[c] {
+			t.Errorf("the cause of %s, which is not complete", c)
+		}
 	}
 }
 

@@ -19,15 +19,20 @@ type state struct {
 	Reports int64    // of this day
 	Pending *pending // nil for none
 	Counts
+	Causes []string // of the reports of this day, the oldest first
 }
 
 // Counts are of the time since the report before. The next one has them in its head.
 type Counts struct {
-	Refused int64 // reports for which there was no budget
+	Refused    int64 // reports for which there was no budget
+	Duplicates int64 // reports of which this day has one with the same cause
 }
 
 // add adds counts.
-func (c *Counts) add(v Counts) { c.Refused += v.Refused }
+func (c *Counts) add(v Counts) {
+	c.Refused += v.Refused
+	c.Duplicates += v.Duplicates
+}
 
 // pending is the report that is being written.
 type pending struct {
@@ -36,6 +41,7 @@ type pending struct {
 	Reserved      int64  // bytes, all that were reserved for it
 	Day           int64  // when the last of them were
 	Counts        Counts // that its head has
+	Cause         string // "" if it is unknown
 }
 
 // fileID identifies a file while it exists, and after that until another one has its inode that
@@ -48,6 +54,22 @@ const (
 	slots    = 2
 	slotSize = 16 << 10
 )
+
+const (
+	// mostCauses bounds the causes that a state has: the oldest one is forgotten, so that another
+	// report of it is written.
+	mostCauses = 64
+	// mostCause bounds the text of one.
+	mostCause = 160
+)
+
+// remember keeps the cause of a report that is complete.
+func (s *state) remember(cause string) {
+	if cause == "" {
+		return
+	}
+	s.Causes = append(s.Causes[max(0, len(s.Causes)-mostCauses+1):len(s.Causes):len(s.Causes)], cause)
+}
 
 // errDamaged: the file has contents, but no valid ones.
 var errDamaged = errors.New("the state file is damaged")

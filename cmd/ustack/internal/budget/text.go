@@ -32,9 +32,12 @@ func (s *state) fields(p *pending) []field {
 		{key: "bytes", number: &s.Bytes},
 		{key: "reports", number: &s.Reports},
 		{key: "refused", number: &s.Refused},
+		{key: "duplicates", number: &s.Duplicates},
 		{key: "pending.reserved", number: &p.Reserved},
 		{key: "pending.day", number: &p.Day},
 		{key: "pending.refused", number: &p.Counts.Refused},
+		{key: "pending.duplicates", number: &p.Counts.Duplicates},
+		{key: "pending.cause", text: &p.Cause},
 		{key: "pending.partial", text: &p.Partial},
 		{key: "pending.name", text: &p.Name},
 		{key: "pending.device", number: &p.ID.Device},
@@ -58,6 +61,9 @@ func (s *state) text() []byte {
 			b = append(strconv.AppendInt(append(append(b, f.key...), '='), *f.number, 10), '\n')
 		}
 	}
+	for _, c := range s.Causes {
+		b = append(strconv.AppendQuote(append(b, causeKey...), c), '\n')
+	}
 	return append(fmt.Appendf(nil, slotHead, crc32.ChecksumIEEE(b), len(b)), b...)
 }
 
@@ -73,7 +79,7 @@ func (s *state) parse(slot []byte) bool {
 	var p pending
 	fields := s.fields(&p)
 	for line := range strings.Lines(string(rest)) {
-		if !take(fields, strings.TrimSuffix(line, "\n")) {
+		if !s.take(fields, strings.TrimSuffix(line, "\n")) {
 			return false
 		}
 	}
@@ -83,8 +89,16 @@ func (s *state) parse(slot []byte) bool {
 	return s.valid()
 }
 
+// causeKey begins the line of each cause.
+const causeKey = "cause="
+
 // take takes a line into its field.
-func take(fields []field, line string) bool {
+func (s *state) take(fields []field, line string) bool {
+	if text, ok := strings.CutPrefix(line, causeKey); ok {
+		c, err := strconv.Unquote(text)
+		s.Causes = append(s.Causes, c)
+		return err == nil && len(c) <= mostCause && len(s.Causes) <= mostCauses
+	}
 	key, value, _ := strings.Cut(line, "=")
 	for _, f := range fields {
 		if f.key != key {
@@ -106,5 +120,10 @@ const mostText = 2048
 
 // valid reports whether all fields have values that write can have written.
 func (s *state) valid() bool {
-	return len(s.Boot)+len(s.WallBoot) <= mostText && s.day.valid() && s.Written > 0 && s.Bytes >= 0 && s.Reports >= 0 && s.Refused >= 0 && (s.Pending == nil || s.Pending.Counts.Refused >= 0)
+	p := s.Pending
+	return len(s.Boot)+len(s.WallBoot) <= mostText && s.day.valid() && s.Written > 0 && s.Bytes >= 0 && s.Reports >= 0 && s.Counts.valid() &&
+		(p == nil || p.Counts.valid() && len(p.Cause) <= mostCause)
 }
+
+// valid does the same of counts.
+func (c *Counts) valid() bool { return c.Refused >= 0 && c.Duplicates >= 0 }

@@ -58,7 +58,7 @@ func TestRingBudget(t *testing.T) {
 			if err := o.Batch(resolved(t, trace)); err != nil {
 				t.Fatal(err)
 			}
-			o.trigger("test")
+			o.trigger("test", nil)
 			if _, err := o.Step(new(resolve.Totals)); err != nil {
 				t.Fatal(err)
 			}
@@ -164,6 +164,8 @@ func TestBudgetPath(t *testing.T) {
 		{[]string{"--budget=1/day", "--state=s"}, "/dev/stdout", "s", false},
 		{[]string{"--budget=1/day"}, "/dev/stdout", "", true},
 		{[]string{"--budget=1/day"}, "/proc/self/fd/3", "", true},
+		{[]string{"--duplicates=count"}, "x", "", true},
+		{[]string{"--duplicates=write"}, "x", "", false},
 	} {
 		if got, err := budgetFlags(t, c.args...).Path(c.out); got != c.want || err != nil != c.wrong {
 			t.Errorf("%q -o %s: %q, %v", c.args, c.out, got, err)

@@ -64,7 +64,7 @@ func TestRingChance(t *testing.T) {
 	}
 	take := func(why string, reports int) {
 		t.Helper()
-		if o.trigger(why); o.why == "" == (reports > o.reports) {
+		if o.trigger(why, nil); o.why == "" == (reports > o.reports) {
 			t.Errorf("%s: a report is due: %t", why, o.why != "")
 		}
 		if _, err := o.Step(new(resolve.Totals)); err != nil || o.reports != reports {

@@ -9,6 +9,7 @@ import (
 
 	"ustack/cmd/ustack/internal/budget"
 	"ustack/filemap/resolve"
+	"ustack/render/cause"
 	"ustack/render/record"
 )
 
@@ -41,10 +42,11 @@ type flight struct {
 	head []record.Field
 	now  func() time.Time
 
-	why     string    // a report is to be written, and why
-	due     time.Time // when
-	written time.Time // the last one, or when one was left out
-	refused bool      // since the last one
+	why     string       // a report is to be written, and why
+	cause   *cause.Cause // of the wait that is why, nil if it is unknown
+	due     time.Time    // when
+	written time.Time    // the last one, or when one was left out
+	refused bool         // since the last one
 	reports int
 }
 
@@ -89,8 +91,9 @@ func (o *flight) name() string {
 	return o.opt.Name + "." + strconv.Itoa(o.reports)
 }
 
-// trigger has a report written after a while, unless there was one just now.
-func (o *flight) trigger(why string) (begun bool) {
+// trigger has a report written after a while, unless there was one just now, or this day has one
+// with the same cause; nil is an unknown one.
+func (o *flight) trigger(why string, c *cause.Cause) (begun bool) {
 	if o.why != "" || o.reports >= o.ropt.MaxFiles || !o.written.IsZero() && o.now().Sub(o.written) < o.ropt.CoolDown {
 		return false
 	}
@@ -98,11 +101,15 @@ func (o *flight) trigger(why string) (begun bool) {
 		o.written = o.now() // it cools down as after a report, so that each one has this chance
 		return false
 	}
+	// Duplicates do not cool down for other causes. Should the disk fail, the report fails, too.
+	if is, err := o.opt.Budget.repeats(c, o.now(), o.ropt.CoolDown); is && err == nil {
+		return false
+	}
 	if _, err := o.opt.Budget.Room(0); err != nil {
 		o.refuse(err)
 		return false
 	}
-	o.why, o.due = why, o.now().Add(o.ropt.After)
+	o.why, o.cause, o.due = why, c, o.now().Add(o.ropt.After)
 	o.opt.Reporter.Say("%s: a report follows in %v", why, o.ropt.After)
 	return true
 }
@@ -116,7 +123,7 @@ func (o *flight) refuse(err error) {
 	if !o.refused {
 		o.opt.Reporter.Say("%v: reports until then are counted", err)
 	}
-	o.why, o.written, o.refused = "", o.now(), true
+	o.why, o.cause, o.written, o.refused = "", nil, o.now(), true
 }
 
 // isDue reports whether a report is to be written now.
@@ -150,6 +157,7 @@ func (o *flight) write(t *resolve.Totals) error {
 	if o.why != askedFor || len(o.ropt.Triggers) == 0 {
 		fields = append(fields, o.opt.Chance.fields()...)
 	}
+	o.opt.Budget.about(o.cause)
 	file, err := o.opt.create(name)
 	if errors.Is(err, budget.ErrSpent) {
 		o.refuse(err)
@@ -170,7 +178,7 @@ func (o *flight) write(t *resolve.Totals) error {
 		return err
 	}
 	o.opt.Reporter.Say("wrote %s (%s)", name, o.why)
-	o.why, o.written, o.refused = "", o.now(), false
+	o.why, o.cause, o.written, o.refused = "", nil, o.now(), false
 	o.reports++
 	return nil
 }

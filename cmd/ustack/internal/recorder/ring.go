@@ -10,6 +10,7 @@ import (
 	"ustack/cmd/ustack/internal/live"
 	"ustack/filemap/resolve"
 	"ustack/render"
+	"ustack/render/cause"
 	"ustack/render/record"
 	"ustack/tracefs"
 )
@@ -33,6 +34,9 @@ func NewRing(opt Options, ropt RingOptions) *Ring {
 	signal.Notify(o.signals, syscall.SIGUSR1)
 	if slices.ContainsFunc(ropt.Triggers, func(t record.Trigger) bool { return t.Watches() }) {
 		o.detector = record.NewDetector(ropt.Triggers)
+		if opt.Budget != nil && opt.Budget.duplicates != nil {
+			o.detector.KeepCauses()
+		}
 	}
 	return o
 }
@@ -80,9 +84,7 @@ func (o *Ring) Renderer(*resolve.Resolver) render.Renderer { return o }
 // Batch implements render.Renderer.
 func (o *Ring) Batch(h *resolve.Pending) error {
 	if o.detector != nil {
-		if why, fired := o.detector.Batch(h); fired {
-			o.trigger(why)
-		}
+		o.detector.Batch(h, o.trigger)
 	}
 	if o.deadlocks != nil {
 		if err := o.deadlocks.batch(h); err != nil {
@@ -118,8 +120,8 @@ func (o *Ring) Close(t *resolve.Totals) error {
 }
 
 // trigger has a report written after a while, unless there was one just now.
-func (o *Ring) trigger(why string) {
-	if o.flight.trigger(why) {
+func (o *Ring) trigger(why string, c *cause.Cause) {
+	if o.flight.trigger(why, c) {
 		time.AfterFunc(o.ropt.After, func() { _ = o.wake(writing) })
 	}
 }
@@ -128,11 +130,11 @@ func (o *Ring) trigger(why string) {
 func (o *Ring) Step(t *resolve.Totals) (done bool, err error) {
 	select {
 	case <-o.asked:
-		o.trigger(askedFor)
+		o.trigger(askedFor, nil)
 	default:
 	}
 	if o.deadlocks != nil && o.deadlocks.found(o.now()) {
-		o.trigger(record.DeadlockTrigger)
+		o.trigger(record.DeadlockTrigger, nil)
 	}
 	if !o.isDue() {
 		return false, nil

@@ -13,6 +13,7 @@ import (
 	"ustack/cmd/ustack/internal/live"
 	"ustack/filemap/procmap"
 	"ustack/filemap/resolve"
+	"ustack/render/cause"
 	"ustack/render/futex"
 	"ustack/render/record"
 	"ustack/tracefs"
@@ -114,7 +115,7 @@ func (o *Sums) Wait(w *futex.LongWait) error {
 	why := o.long(w.Futex, took)
 	fires := why != ""
 	if fires {
-		o.trigger(why)
+		o.trigger(why, causeOf(w))
 	}
 	if !fires && o.spent() {
 		o.minute.limited++
@@ -122,6 +123,19 @@ func (o *Sums) Wait(w *futex.LongWait) error {
 	}
 	o.count(w.Stack)
 	return o.event(w.Comm, w.TID, w.To, futex.AppendLongWait(o.line[:0], w), w.Stack)
+}
+
+// causeOf returns the cause of a wait, as far as it has a stack: what let the thread go on is not
+// known.
+func causeOf(w *futex.LongWait) *cause.Cause {
+	if w.Stack == nil {
+		return nil
+	}
+	c := &cause.Cause{Waiter: cause.AppendStack(nil, w.Stack.Text, w.Stack.Frames, w.Stack.Attributions)}
+	if !c.Known() {
+		return nil
+	}
+	return c
 }
 
 // long returns which trigger a wait is, "" for none.
@@ -217,7 +231,7 @@ func (o *Sums) Sums(st *futex.SummedState) error {
 		// Gone and Apart bound what has a row of its own, Limited what is kept: nothing is lost.
 		counted.Gone, counted.Apart, counted.Limited = 0, 0, 0
 		if counted != (futex.SummedLoss{}) {
-			o.trigger(record.Trigger{Loss: true}.String())
+			o.trigger(record.Trigger{Loss: true}.String(), nil)
 		}
 	}
 	o.loss = st.Loss
@@ -289,7 +303,7 @@ func (o *Sums) Step(state func() (*futex.SummedState, error)) (done bool, err er
 func (o *Sums) look() {
 	select {
 	case <-o.asked:
-		o.trigger(askedFor)
+		o.trigger(askedFor, nil)
 	default:
 	}
 }
