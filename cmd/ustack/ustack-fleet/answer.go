@@ -124,8 +124,8 @@ type answers struct {
 
 // deviceSum sums up the reports of a device.
 type deviceSum struct {
-	device, os, kernel                   string
-	reports, events, lost, waits, waited int64
+	device, os, kernel                               string
+	reports, duplicates, events, lost, waits, waited int64
 }
 
 // lockSum sums up a lock.
@@ -181,6 +181,7 @@ func (a *answers) device(d *deviceRow) error {
 	sum.os, sum.kernel = min(sum.os, d.OS), min(sum.kernel, d.Kernel)
 	a.same.device(d)
 	sum.reports++
+	sum.duplicates += d.Duplicates
 	sum.events += d.Events
 	sum.lost += d.Lost
 	sum.waits += d.Waits
@@ -347,7 +348,7 @@ func (a *answers) devices() (columns []string, rows [][]any) {
 		return cmp.Or(cmp.Compare(y.waited, x.waited), cmp.Compare(x.device, y.device))
 	})
 	for _, d := range list {
-		rows = append(rows, []any{d.device, d.os, d.kernel, d.reports, d.events, d.lost, d.waits, d.waited})
+		rows = append(rows, []any{d.device, d.os, d.kernel, d.reports, d.duplicates, d.events, d.lost, d.waits, d.waited})
 	}
 	return columns, rows
 }

@@ -1,10 +1,16 @@
 package main
 
 import (
+	"bytes"
+	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/parquet-go/parquet-go"
 
 	"ustack/cmd/ustack/internal/command"
 )
@@ -33,6 +39,9 @@ func fill(t *testing.T, dir string) {
 	} {
 		c := newCollector()
 		c.head["boot_id"], c.head["os"] = r.device, r.os
+		if r.device == "d2" {
+			c.head["duplicates"] = []string{1: "3", 2: "4"}[i]
+		}
 		for _, name := range []string{"pool", "log", "new"} {
 			for _, ns := range r.waits[name] {
 				row := sampleRow{Event: "futex wait", NS: &ns, Weight: 1}
@@ -64,7 +73,7 @@ func TestAnswer(t *testing.T) {
 		"top --by=p99":     top + log + fresh + pool,
 		"top --by=waits":   top + pool + fresh + log,
 		"top --top=1":      top + log,
-		"devices --top=2":  "device,os,kernel,reports,events,lost,waits,total_ns\nd1,A,,1,0,0,0,0\nd2,A,,2,0,0,0,0\n",
+		"devices --top=2":  "device,os,kernel,reports,duplicates,events,lost,waits,total_ns\nd1,A,,1,0,0,0,0,0\nd2,A,,2,7,0,0,0,0\n",
 		"diff --a=A --b=B": "a_ns,b_ns,a_devices,b_devices,kind,lock,file,build_id,offset,function\n0,902,0,1,mutex,new,,,,\n5,0,1,0,mutex,log,,,,\n325,100,2,1,mutex,pool,,,,\n",
 	} {
 		got, _ := ran(t, command.OK, append(append([]string{"fleet"}, strings.Fields(args)...), "--format=csv", dir)...)
@@ -84,3 +93,61 @@ func TestAnswer(t *testing.T) {
 }
 
 func now() time.Time { return time.Unix(1_800_000_000, 0) }
+
+// TestOlderDevices: tables without the columns that came later are read, and others are not.
+func TestOlderDevices(t *testing.T) {
+	type older struct {
+		Report    uint64 `parquet:"report"`
+		Device    string `parquet:"device"`
+		Name      string `parquet:"name"`
+		Recording uint64 `parquet:"recording"`
+		OS        string `parquet:"os,dict"`
+		Kernel    string `parquet:"kernel,dict"`
+		Arch      string `parquet:"arch,dict"`
+		Ustack    string `parquet:"ustack,dict"`
+		Begun     *int64 `parquet:"begun,optional,timestamp(nanosecond)"`
+		Duration  int64  `parquet:"duration_ns"`
+		Events    int64  `parquet:"events"`
+		Lost      int64  `parquet:"lost"`
+		LostMore  bool   `parquet:"lost_more"`
+		Waits     int64  `parquet:"waits"`
+		WaitedNS  int64  `parquet:"waited_ns"`
+	}
+	dir := t.TempDir()
+	writeTable(t, dir, older{Report: 7, Device: "d", Waits: 3, WaitedNS: 5})
+	n := 0
+	if err := eachRow(dir, tableDevices, func(d *deviceRow) error {
+		n++
+		if d.Report != 7 || d.Device != "d" || d.Waits != 3 || d.WaitedNS != 5 || d.Refused != 0 || d.Duplicates != 0 {
+			t.Errorf("%+v", d)
+		}
+		return nil
+	}); err != nil || n != 1 {
+		t.Errorf("%d rows, %v", n, err)
+	}
+	dir = t.TempDir()
+	writeTable(t, dir, struct {
+		Report     uint64 `parquet:"report"`
+		Duplicates int64  `parquet:"duplicates"`
+	}{1, 2})
+	if err := eachRow(dir, tableDevices, func(*deviceRow) error { return nil }); err == nil {
+		t.Error("a table without a device is read")
+	}
+}
+
+// writeTable writes a table of devices with one row.
+func writeTable[T any](t *testing.T, dir string, row T) {
+	t.Helper()
+	var b bytes.Buffer
+	w := parquet.NewGenericWriter[T](&b)
+	if _, err := w.Write([]T{row}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, tableDevices+tableSuffix)
+	if err := errors.Join(os.WriteFile(name, b.Bytes(), 0o600), writeSum(name, xxhash.Sum64(b.Bytes()))); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -403,6 +403,7 @@ func (c *collector) finish(report uint64, name string, now time.Time) {
 		d.Device = fmt.Sprintf("report-%016x", report)
 	}
 	d.Recording = recordingOf(c.head, report)
+	d.Refused, d.Duplicates = c.notWritten("refused"), c.notWritten("duplicates")
 	weight, _ := c.weight() // whole has returned the error
 	begun := c.endNS - d.Duration
 	d.Begun = c.utc(&begun, now)
@@ -434,6 +435,17 @@ func (c *collector) weight() (float64, error) {
 		return 1, fmt.Errorf("its weight, %.20q, is not a number from 1 to %g", word, float64(tally.MaxWeight))
 	}
 	return w, nil
+}
+
+// notWritten returns how many reports the device did not write, for a reason. It cannot have been
+// asked for more in the time of a recorder.
+func (c *collector) notWritten(reason string) int64 {
+	const most = 1 << 32
+	n, err := strconv.ParseInt(c.head[reason], 10, 64)
+	if err != nil || n < 0 || n > most {
+		return 0
+	}
+	return n
 }
 
 // Reasons for which a report is not whole.

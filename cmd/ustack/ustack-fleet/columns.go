@@ -58,6 +58,8 @@ func deviceColumns() []clickhouse.Column[deviceRow] {
 		column("lost_more", "UInt8", clickhouse.AppendBool, func(d *deviceRow) bool { return d.LostMore }),
 		number("waits", func(d *deviceRow) int64 { return d.Waits }),
 		number("waited_ns", func(d *deviceRow) int64 { return d.WaitedNS }),
+		number("refused", func(d *deviceRow) int64 { return d.Refused }),
+		number("duplicates", func(d *deviceRow) int64 { return d.Duplicates }),
 	}
 }
 

@@ -43,11 +43,11 @@ const (
 func remoteStatement(f *fleet.Ask, asked string) string {
 	switch f.Question {
 	case fleet.Devices:
-		return fmt.Sprintf(`SELECT device, min_os AS os, min_kernel AS kernel, reports, all_events AS events, all_lost AS lost,
+		return fmt.Sprintf(`SELECT device, min_os AS os, min_kernel AS kernel, reports, all_duplicates AS duplicates, all_events AS events, all_lost AS lost,
   all_waits - toInt64(ifNull(again, 0)) AS waits, all_ns - ifNull(again_ns, 0) AS total_ns
 FROM (
-  SELECT device, min(os) AS min_os, min(kernel) AS min_kernel, count() AS reports, sum(events) AS all_events,
-    sum(lost) AS all_lost, sum(waits) AS all_waits, sum(waited_ns) AS all_ns
+  SELECT device, min(os) AS min_os, min(kernel) AS min_kernel, count() AS reports,
+    sum(duplicates) AS all_duplicates, sum(events) AS all_events, sum(lost) AS all_lost, sum(waits) AS all_waits, sum(waited_ns) AS all_ns
   FROM devices FINAL
   GROUP BY device
 )
@@ -246,7 +246,7 @@ func isText(column string) bool {
 func columnsOfAnswer(q fleet.Question) []string {
 	switch q {
 	case fleet.Devices:
-		return []string{"device", "os", "kernel", "reports", "events", "lost", "waits", "total_ns"}
+		return []string{"device", "os", "kernel", "reports", "duplicates", "events", "lost", "waits", "total_ns"}
 	case fleet.Diff:
 		return []string{"a_ns", "b_ns", "a_devices", "b_devices", "kind", "lock", "file", "build_id", "offset", "function"}
 	}

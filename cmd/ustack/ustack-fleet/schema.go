@@ -21,7 +21,14 @@ type deviceRow struct {
 	LostMore bool   `parquet:"lost_more"` // there are losses without a count
 	Waits    int64  `parquet:"waits"`     // samples with a time
 	WaitedNS int64  `parquet:"waited_ns"` // of these, all together
+	// Refused are reports that the device did not write since the one before: it had no budget.
+	// Duplicates had the cause of another one of that day.
+	Refused    int64 `parquet:"refused"`
+	Duplicates int64 `parquet:"duplicates"`
 }
+
+// isLater reports whether tables of older versions do not have a column of devices; it is 0 there.
+func isLater(column string) bool { return column == "refused" || column == "duplicates" }
 
 // stackRow is a row of stacks: a stack that a sample has, once for all devices.
 type stackRow struct {

@@ -123,11 +123,11 @@ ORDER BY %s DESC, lock_key;
 }
 
 func (f *Ask) devicesSQL() string {
-	return fmt.Sprintf(`SELECT d.device, d.os, d.kernel, d.reports, d.events, d.lost,
+	return fmt.Sprintf(`SELECT d.device, d.os, d.kernel, d.reports, d.duplicates, d.events, d.lost,
   CAST(d.waits - coalesce(r.waits, 0) AS BIGINT) AS waits, CAST(d.ns - coalesce(r.ns, 0) AS BIGINT) AS total_ns
 FROM (
   SELECT device, min(os) AS os, min(kernel) AS kernel, count(*) AS reports,
-    CAST(sum(events) AS BIGINT) AS events, CAST(sum(lost) AS BIGINT) AS lost, sum(waits) AS waits, sum(waited_ns) AS ns
+    CAST(coalesce(sum(duplicates), 0) AS BIGINT) AS duplicates, CAST(sum(events) AS BIGINT) AS events, CAST(sum(lost) AS BIGINT) AS lost, sum(waits) AS waits, sum(waited_ns) AS ns
   FROM %s
   GROUP BY device
 ) d
@@ -160,9 +160,13 @@ FROM s
 GROUP BY lock_key)`, f.table("devices"), f.countedSQL(), quote(f.A), quote(f.B), f.locksSQL(), whereSQL), "b_ns - a_ns")
 }
 
-// table returns the files of a table.
+// table returns the files of a table. Those of devices can be of versions with different columns.
 func (f *Ask) table(name string) string {
-	return "read_parquet(" + quote(escapeGlob(strings.TrimSuffix(f.Dir, "/"))+"/"+PartGlob+"/"+name+".parquet") + ")"
+	more := ""
+	if name == "devices" {
+		more = ", union_by_name = true"
+	}
+	return "read_parquet(" + quote(escapeGlob(strings.TrimSuffix(f.Dir, "/"))+"/"+PartGlob+"/"+name+".parquet") + more + ")"
 }
 
 // escapeGlob returns a path that matches itself where DuckDB takes patterns.
