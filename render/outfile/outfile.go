@@ -170,6 +170,16 @@ func newAt(dir int, name, path string) (*os.File, error) {
 	return nil, &os.PathError{Op: "create", Path: path, Err: unix.EEXIST}
 }
 
+// Next creates a private file, open for writing, if there is nothing by that name: else the error
+// is fs.ErrExist.
+func Next(name string) (*os.File, error) {
+	fd, err := create(unix.AT_FDCWD, name)
+	if err != nil {
+		return nil, &os.PathError{Op: "create", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
 func create(dir int, name string) (fd int, err error) {
 	for {
 		fd, err = unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, private)

@@ -296,3 +296,24 @@ func TestDir(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestNext creates a file, and leaves all that is there.
+func TestNext(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "file")
+	f, err := Next(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := f.Stat(); err != nil || info.Mode() != private {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if err := errors.Join(f.Close(), os.Symlink("none", filepath.Join(dir, "link"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, there := range []string{name, filepath.Join(dir, "link"), dir} {
+		if f, err := Next(there); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("%s: %v, %v", there, f, err)
+		}
+	}
+}

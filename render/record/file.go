@@ -43,14 +43,42 @@ const smallestSize = 4 << 10
 // NAME.partial, unless NAME is a pipe, a character device or one of our own
 // descriptors (see outfile.Special). max bounds its size, 0 for no bound.
 func Create(name string, max int64) (*File, error) {
-	if max > 0 && max < smallestSize {
-		return nil, fmt.Errorf("writing a report of at most %d bytes: %d is the least", max, smallestSize)
-	}
-	f := &File{max: max}
-	var err error
-	if f.target, err = createTarget(name); err != nil {
+	if err := checkSize(max); err != nil {
 		return nil, err
 	}
+	t, err := createTarget(name)
+	if err != nil {
+		return nil, err
+	}
+	return begin(t, max)
+}
+
+// CreateNext begins a report as Create does, and leaves all files that are there: it is called
+// NAME.N, or NAME for 0, N the first from a number on that comes after those of all reports,
+// complete or not. It returns the number.
+func CreateNext(name string, number int, max int64) (*File, int, error) {
+	if err := checkSize(max); err != nil {
+		return nil, 0, err
+	}
+	t, number, err := createNext(name, number)
+	if err != nil {
+		return nil, 0, err
+	}
+	f, err := begin(t, max)
+	return f, number, err
+}
+
+// checkSize returns an error for a bound that no report can keep.
+func checkSize(max int64) error {
+	if max > 0 && max < smallestSize {
+		return fmt.Errorf("writing a report of at most %d bytes: %d is the least", max, smallestSize)
+	}
+	return nil
+}
+
+// begin begins to write.
+func begin(t target, max int64) (_ *File, err error) {
+	f := &File{target: t, max: max}
 	f.out.w = out{&f.target}
 	f.z, err = zstd.NewWriter(&f.out, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true),
 		zstd.WithWindowSize(window), zstd.WithEncoderLevel(zstd.SpeedBetterCompression))

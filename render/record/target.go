@@ -3,8 +3,11 @@ package record
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -65,6 +68,70 @@ func createTarget(name string) (t target, err error) {
 		return t, fmt.Errorf("creating a report: %w", err)
 	}
 	return t, nil
+}
+
+// mostNumbers bounds how many names are tried for a report.
+const mostNumbers = 1 << 16
+
+// createNext creates the file of the first report from a number on: see CreateNext.
+func createNext(name string, number int) (t target, at int, err error) {
+	if t.f, err = outfile.Special(name); t.f != nil || err != nil {
+		t.name = name
+		return t, number, wrapped(err)
+	}
+	first := max(number, after(name))
+	for at = first; at < first+mostNumbers; at++ {
+		t.name = numbered(name, at)
+		t.temp = t.name + partial
+		// Who has the temporary file is the only one who gives it its name.
+		if t.f, err = outfile.Next(t.temp); errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return t, at, wrapped(err)
+		}
+		if _, err = os.Lstat(t.name); errors.Is(err, fs.ErrNotExist) {
+			return t, at, nil
+		}
+		if err := t.Discard(); err != nil {
+			return t, at, wrapped(err)
+		}
+	}
+	return t, at, fmt.Errorf("creating a report: %s and the %d names after it are taken", numbered(name, first), mostNumbers)
+}
+
+// wrapped returns an error as one of creating a report.
+func wrapped(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("creating a report: %w", err)
+}
+
+// numbered returns the name of a report by its number.
+func numbered(name string, number int) string {
+	if number == 0 {
+		return name
+	}
+	return name + "." + strconv.Itoa(number)
+}
+
+// after returns the number after the highest one that a report has, or has had when its recorder
+// was killed.
+func after(name string) (number int) {
+	entries, _ := os.ReadDir(filepath.Dir(name)) // without them each number is tried
+	for _, e := range entries {
+		rest, ok := strings.CutPrefix(strings.TrimSuffix(e.Name(), partial), filepath.Base(name))
+		if ok && rest == "" {
+			number = max(number, 1)
+			continue
+		}
+		text, isNumber := strings.CutPrefix(rest, ".")
+		if n, err := strconv.ParseUint(text, 10, 31); ok && isNumber && err == nil {
+			number = max(number, int(n)+1)
+		}
+	}
+	return number
 }
 
 // Name returns the name that the report will have.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"ustack/cmd/ustack/internal/budget"
@@ -48,6 +47,7 @@ type flight struct {
 	written time.Time    // the last one, or when one was left out
 	refused bool         // since the last one
 	reports int
+	number  int // of the last one, or the next one
 }
 
 // open begins an empty ring. A report must be possible when it is needed: that is tried.
@@ -55,7 +55,7 @@ func (o *flight) open() (err error) {
 	if o.ring, err = record.NewRing(record.RingOptions{Bytes: o.ropt.KeepSize, Time: o.ropt.Keep}); err != nil {
 		return err
 	}
-	probe, err := record.Create(o.name(), o.opt.MaxSize)
+	probe, err := o.next(o.opt.Name, o.opt.MaxSize)
 	if err != nil {
 		return err
 	}
@@ -83,12 +83,11 @@ func (w *ringWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// name returns the name of the next report.
-func (o *flight) name() string {
-	if o.reports == 0 {
-		return o.opt.Name
-	}
-	return o.opt.Name + "." + strconv.Itoa(o.reports)
+// next begins the next report. It leaves those of earlier recorders, which may not have been
+// fetched.
+func (o *flight) next(name string, max int64) (file *record.File, err error) {
+	file, o.number, err = record.CreateNext(name, o.number, max)
+	return file, err
 }
 
 // trigger has a report written after a while, unless there was one just now, or this day has one
@@ -151,14 +150,13 @@ func (o *flight) atEnd() bool {
 
 // write writes the kept events.
 func (o *flight) write(t *resolve.Totals) error {
-	name := o.name()
 	fields := append(o.head[:len(o.head):len(o.head)], record.Field{Key: "trigger", Value: o.why})
 	fields = append(fields, o.opt.Budget.fields()...)
 	if o.why != askedFor || len(o.ropt.Triggers) == 0 {
 		fields = append(fields, o.opt.Chance.fields()...)
 	}
 	o.opt.Budget.about(o.cause)
-	file, err := o.opt.create(name)
+	file, err := o.opt.create(o.next)
 	if errors.Is(err, budget.ErrSpent) {
 		o.refuse(err)
 		return nil
@@ -177,7 +175,7 @@ func (o *flight) write(t *resolve.Totals) error {
 	if err = errors.Join(err, o.opt.Budget.end()); err != nil {
 		return err
 	}
-	o.opt.Reporter.Say("wrote %s (%s)", name, o.why)
+	o.opt.Reporter.Say("wrote %s (%s)", file.Name(), o.why)
 	o.why, o.cause, o.written, o.refused = "", nil, o.now(), false
 	o.reports++
 	return nil

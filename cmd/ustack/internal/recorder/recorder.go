@@ -49,13 +49,13 @@ func headAt(at tracefs.Time) []byte {
 	return fmt.Appendf(nil, "%16s-%-7d [000] ..... %5d.%06d: ", "ustack", os.Getpid(), at/perSecond, at%perSecond/perMicro)
 }
 
-// create begins a report, on the budget.
-func (opt *Options) create(name string) (*record.File, error) {
+// create begins a report, on the budget, by record.Create or the like.
+func (opt *Options) create(begin func(name string, max int64) (*record.File, error)) (*record.File, error) {
 	size, err := opt.Budget.Room(opt.MaxSize)
 	if err != nil {
 		return nil, err
 	}
-	file, err := record.Create(name, size)
+	file, err := begin(opt.Name, size)
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ func NewReport(opt Options, drop record.Drop) *Report { return &Report{opt: opt,
 func (o *Report) Open(start *live.Start) (needs live.Needs, err error) {
 	o.start = start
 	fields := append(append(o.opt.fields(start), o.opt.Budget.fields()...), o.opt.Chance.fields()...)
-	if o.file, err = o.opt.create(o.opt.Name); err != nil {
+	if o.file, err = o.opt.create(record.Create); err != nil {
 		return needs, err
 	}
 	if o.report, err = record.NewReport(o.file, record.ReportOptions{Drop: o.drop, Fields: fields, Redact: o.opt.Redactor}); err != nil {

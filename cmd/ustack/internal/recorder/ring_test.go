@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -100,11 +101,10 @@ func TestRingCounts(t *testing.T) {
 				}
 				totals.Events += h.Events
 			}
-			name := o.name()
 			if err := o.write(&totals); err != nil {
 				t.Fatal(err)
 			}
-			events, stacks, left := counts(t, capturetest.Read(t, name))
+			events, stacks, left := counts(t, capturetest.Read(t, name+[]string{"", ".1", ".2"}[round]))
 			if events < all*(round+1) != opt.drops || left > 0 != opt.leaves || events == left || stacks == 0 {
 				t.Errorf("%+v, round %d: %d events, %d left out, of %d", opt, round, events, left, all*(round+1))
 			}
@@ -161,4 +161,44 @@ func counts(t *testing.T, report []byte) (events, stacks, left int) {
 		t.Errorf("%d events and %d stacks, want %d and %d", b.Events, found, events-left, stacks-leftStacks)
 	}
 	return events, stacks, left
+}
+
+// TestRingAgain: a recorder that is started again leaves the reports that are there, also what a
+// killed one has left, and goes on with the next number.
+func TestRingAgain(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "report.zst")
+	there := map[string]bool{".partial": true, ".7": true, ".9.partial": true, ".x": true, ".99999999999": true, ".10": true}
+	for end := range there {
+		if err := os.WriteFile(name+end, []byte(end), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		o := NewRing(Options{Name: name, Proc: "/proc", Version: "test", Reporter: &live.Reporter{Command: "record", Out: io.Discard}}, RingOptions{MaxFiles: 9})
+		if _, err := o.Open(&live.Start{Wake: func(string) error { return nil }}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := o.write(new(resolve.Totals)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := o.End(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for end := range there {
+		if text, err := os.ReadFile(name + end); err != nil || string(text) != end {
+			t.Errorf("%s is %q, %v", end, text, err)
+		}
+	}
+	for _, end := range []string{".11", ".12", ".13", ".14"} {
+		if text, err := os.ReadFile(name + end); err != nil || len(text) < 50 {
+			t.Errorf("%s is %q, %v", end, text, err)
+		}
+	}
+	if got := glob(t, dir, "*"); len(got) != len(there)+4 {
+		t.Errorf("%q", got)
+	}
 }
