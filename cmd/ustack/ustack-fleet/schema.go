@@ -67,7 +67,7 @@ type sampleRow struct {
 	// NS is how long a wait slept, at least LowNS, at most HighNS; NULL if it is no wait, did
 	// not sleep, or that is unknown. The end of an open one is unknown: it has LowNS only.
 	NS     *int64  `parquet:"ns,optional"`
-	LowNS  *int64  `parquet:"low_ns,optional"`
+	LowNS  *int64  `parquet:"low_ns,optional"` // see shorten
 	HighNS *int64  `parquet:"high_ns,optional"`
 	Result *string `parquet:"result,optional,dict"`
 	// LockKey is the xxhash of what the lock is known by on every device: its kind, and its
@@ -89,6 +89,20 @@ type sampleRow struct {
 	// Weight is for how many it stands: events of one kind are counted, and a report that was
 	// written with a probability stands for others.
 	Weight float64 `parquet:"weight"`
+}
+
+// shorten leaves bounds out that are the time itself: in a file, they would take three times as
+// much. Older versions wrote them, so readers take NULL for NS where that is known.
+func (s *sampleRow) shorten() {
+	if s.NS == nil {
+		return
+	}
+	if s.LowNS != nil && *s.LowNS == *s.NS {
+		s.LowNS = nil
+	}
+	if s.HighNS != nil && *s.HighNS == *s.NS {
+		s.HighNS = nil
+	}
 }
 
 // functionRow is a row of functions: the name of the code at a place of a file, once for all

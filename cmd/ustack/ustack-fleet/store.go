@@ -239,7 +239,8 @@ func newWriter[T any](p *part, table string, before error) (*parquet.GenericWrit
 	sum := xxhash.New()
 	p.files, p.sums = append(p.files, file), append(p.sums, sum)
 	return parquet.NewGenericWriter[T](io.MultiWriter(file, sum), parquet.Compression(&parquet.Zstd), parquet.MaxRowsPerRowGroup(groupRows),
-		parquet.PageBufferSize(pageBytes), parquet.DataPageStatistics(true), parquet.CreatedBy("ustack", "", "")), nil
+		parquet.PageBufferSize(pageBytes), parquet.DataPageStatistics(true), parquet.CreatedBy("ustack", "", ""),
+		parquet.DefaultEncodingFor(parquet.Int64, &parquet.DeltaBinaryPacked)), nil
 }
 
 // add writes the rows of a report; stacks that are there already are left out.
@@ -255,6 +256,9 @@ func (s *store) add(p *part, c *collector) error {
 		if _, err := p.frames.Write(k.frames); err != nil {
 			return fmt.Errorf("writing the frames: %w", err)
 		}
+	}
+	for i := range c.samples {
+		c.samples[i].shorten()
 	}
 	if _, err := p.samples.Write(c.samples); err != nil {
 		return fmt.Errorf("writing the samples: %w", err)
