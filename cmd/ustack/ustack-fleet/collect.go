@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -282,11 +283,19 @@ func (c *collector) endStack() {
 	if s.row.Cut {
 		s.sum = append(s.sum, 'c')
 	}
-	s.row.Stack, s.row.Frames = xxhash.Sum64(s.sum), int32(len(s.frames))
+	s.row.Stack, s.row.Frames = stackKey(s.sum), int32(len(s.frames))
 	for i := range s.frames {
 		s.frames[i].Stack = s.row.Stack
 	}
 	s.sum = nil
+}
+
+// stackKey returns the key of a stack: the first 8 bytes of the SHA-256 of its frames, little-endian.
+// Samples of all devices show the frames of the first stack with their key, so that no device may
+// make one with the key of another's, which is easy with xxhash.
+func stackKey(frames []byte) uint64 {
+	sum := sha256.Sum256(frames)
+	return binary.LittleEndian.Uint64(sum[:])
 }
 
 // trace takes the row of the trace.

@@ -32,8 +32,8 @@ func isLater(column string) bool { return column == "refused" || column == "dupl
 
 // stackRow is a row of stacks: a stack that a sample has, once for all devices.
 type stackRow struct {
-	// Stack is the xxhash of its frames: build ID and offset of each; of a frame without a
-	// build ID, path and offset, and without a file, why it has none.
+	// Stack is of its frames (stackKey): build ID and offset of each; of a frame without a build
+	// ID, path and offset, and without a file, why it has none.
 	Stack  uint64 `parquet:"stack"`
 	Frames int32  `parquet:"frames"`
 	Cut    bool   `parquet:"cut"`      // more frames are missing
