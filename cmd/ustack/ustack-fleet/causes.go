@@ -24,7 +24,7 @@ type variant struct {
 	stack, owner uint64 // 0 is none
 	total        float64
 	waits        int64
-	devices      map[string]bool
+	devices      []int32 // by number; one may be there again, but not next to itself
 	name         *string // of the lock, of those the first
 
 	waiter, holder []frameKey
@@ -45,7 +45,7 @@ type cluster struct {
 	total    float64
 	waits    int64
 	variants int64
-	devices  map[string]bool
+	devices  []int32
 	name     *string
 }
 
@@ -54,9 +54,7 @@ func (c *cluster) add(v *variant) {
 	c.total += v.total
 	c.waits += v.waits
 	c.variants++
-	for d := range v.devices {
-		c.devices[d] = true
-	}
+	c.devices = append(c.devices, v.devices...)
 	if v.name != nil && (c.name == nil || *v.name < *c.name) {
 		c.name = v.name
 	}
@@ -76,7 +74,7 @@ func causesOf(variants []*variant) []*cluster {
 	for _, v := range variants {
 		at, ok := centers.Find(v.is, len(list))
 		if !ok {
-			list = append(list, &cluster{center: v, devices: make(map[string]bool)})
+			list = append(list, &cluster{center: v})
 		}
 		list[at].add(v)
 	}
@@ -107,13 +105,28 @@ type causes struct {
 	frames   map[uint64][]frameKey // of stacks, those that are not of the C library
 	texts    map[frameKey]string   // file+offset
 	most     int                   // of variants
+	numbers  map[string]int32      // of devices
+	pairs    int                   // devices of all variants
+}
+
+// maxVariantDevices bounds the memory for devices: four bytes each, twice.
+const maxVariantDevices = 1 << 24
+
+// device returns the number of a device.
+func (c *causes) device(name string) int32 {
+	d, ok := c.numbers[name]
+	if !ok {
+		d = int32(len(c.numbers))
+		c.numbers[name] = d
+	}
+	return d
 }
 
 // maxVariants bounds time and memory: as many took 14 s and 320 MB.
 const maxVariants = 1 << 20
 
 func newCauses() *causes {
-	return &causes{most: maxVariants, variants: make(map[variantKey]*variant), frames: make(map[uint64][]frameKey), texts: make(map[frameKey]string)}
+	return &causes{most: maxVariants, variants: make(map[variantKey]*variant), frames: make(map[uint64][]frameKey), texts: make(map[frameKey]string), numbers: make(map[string]int32)}
 }
 
 // sample adds a wait.
@@ -130,12 +143,17 @@ func (c *causes) sample(s *sampleRow) error {
 		if len(c.variants) >= c.most {
 			return fmt.Errorf("more than %d different pairs of stacks of waiters and owners: ask about the reports of fewer devices", c.most)
 		}
-		v = &variant{kind: k.kind, stack: k.stack, owner: k.owner, devices: make(map[string]bool)}
+		v = &variant{kind: k.kind, stack: k.stack, owner: k.owner}
 		c.variants[k] = v
 	}
 	v.total += float64(*s.NS) * s.Weight
 	v.waits++
-	v.devices[s.Device] = true
+	if d := c.device(s.Device); len(v.devices) == 0 || v.devices[len(v.devices)-1] != d {
+		if c.pairs++; c.pairs > maxVariantDevices {
+			return fmt.Errorf("more than %d times a device with a pair of stacks: ask about the reports of fewer devices", maxVariantDevices)
+		}
+		v.devices = append(v.devices, d)
+	}
 	if s.LockName != nil && (v.name == nil || *s.LockName < *v.name) {
 		v.name = s.LockName
 	}
@@ -214,6 +232,8 @@ func (a *answers) causes(parts []string) (columns []string, rows [][]any, err er
 			return textOf(some(strings.Join(words, " < ")))
 		}
 		v := c.center
+		slices.Sort(c.devices)
+		c.devices = slices.Compact(c.devices)
 		rows = append(rows, []any{int64(math.Round(c.total)), c.waits, int64(len(c.devices)), c.variants, textOf(some(v.kind)), textOf(c.name), say(v.waiter), say(v.holder)})
 	}
 	return columns, rows, nil

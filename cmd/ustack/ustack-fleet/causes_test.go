@@ -182,6 +182,34 @@ func TestCausesBounded(t *testing.T) {
 	}
 }
 
+// TestCausesDevices: a device counts once for a cause, however often and in which order it comes, and
+// how much is kept of devices is bounded.
+func TestCausesDevices(t *testing.T) {
+	c := newCauses()
+	ns := int64(1)
+	add := func(device int, stack uint64) error {
+		return c.sample(&sampleRow{Stack: &stack, NS: &ns, Weight: 1, Device: fmt.Sprint(device)})
+	}
+	for i := range 4000 {
+		if err := add(i/10%7, uint64(i%2)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, l := range c.list() {
+		slices.Sort(l.devices)
+		if n := len(slices.Compact(l.devices)); n != 7 {
+			t.Errorf("%d devices", n)
+		}
+	}
+	if c.pairs != 2*400 {
+		t.Errorf("%d pairs are kept", c.pairs)
+	}
+	c.pairs = maxVariantDevices
+	if err := add(1, 0); err == nil {
+		t.Error("there is no bound")
+	}
+}
+
 // TestCausesApart: stacks that differ by two frames, or by one of two, are of two causes.
 func TestCausesApart(t *testing.T) {
 	keys := func(numbers ...int64) (frames []frameKey) {
