@@ -26,6 +26,9 @@ func exportCommand(args []string, std command.Streams) error {
 	if f.DDL != "" {
 		return printDDL(f, std.Out)
 	}
+	if f.OTLP() {
+		return exportOTLP(f, std.Messages())
+	}
 	s, err := openStore(f.Dir)
 	if err != nil {
 		return err

@@ -28,6 +28,9 @@ type Export struct {
 	format   string
 }
 
+// OTLP reports whether profiles are wanted, and not tables.
+func (f *Export) OTLP() bool { return f.format == "otlp" }
+
 // DDL is a kind of tables of an engine, "" for none.
 type DDL string
 
@@ -48,8 +51,8 @@ func (d *DDL) set(name string) error {
 func ParseExport(args []string, stdout io.Writer) (*Export, error) {
 	var f Export
 	fs := command.NewFlags("export")
-	fs.StringVar(&f.format, "format", "parquet", "`FORMAT` of the tables: parquet")
-	fs.StringVar(&f.Dir, "o", "", "add the tables to those in `DIR`")
+	fs.StringVar(&f.format, "format", "parquet", "`FORMAT`: parquet (tables), or otlp (a profile of each report)")
+	fs.StringVar(&f.Dir, "o", "", "add the tables, or the profiles, to those in `DIR`")
 	fs.Func("ddl", "print the statements that create the tables of `ENGINE`: clickhouse, or clickhouse-distributed for the shards of a cluster", f.DDL.set)
 	fs.StringVar(&f.Cluster, "cluster", "ustack", "the `NAME` of the cluster in the configuration of ClickHouse, for --ddl=clickhouse-distributed")
 	fs.StringVar(&f.Database, "database", DefaultDatabase, "the `NAME` of the database in which --ddl=clickhouse-distributed has its tables")
@@ -69,8 +72,8 @@ func (f *Export) check() error {
 		return errors.New("--cluster and --database take a name of letters, digits and _")
 	case f.DDL != "":
 		return nil
-	case f.format != "parquet":
-		return fmt.Errorf("unknown format %.40q of tables (one of parquet)", f.format)
+	case f.format != "parquet" && !f.OTLP():
+		return fmt.Errorf("unknown format %.40q (one of parquet, otlp)", f.format)
 	case f.Dir == "":
 		return errors.New("a directory for the tables is needed: -o DIR")
 	}
