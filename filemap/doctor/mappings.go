@@ -50,8 +50,8 @@ func (f mappingChecks) band() Check {
 		c.Without = "build IDs are read from the files, where these are provably the ones that were mapped"
 	case b.CompatUnseen:
 		c.State = Limited
-		c.Without = "a 64-bit program that calls mremap, munmap or brk as a 32-bit one (int 0x80) may show an old file: " +
-			"the kernel has no kprobes (CONFIG_KPROBE_EVENTS), and raw_syscalls:sys_enter cannot be used"
+		c.Without = "a 64-bit program that calls mremap, munmap or brk as a 32-bit one (int 0x80), or by the x32 ABI, may show an old file: " +
+			"kprobes (CONFIG_KPROBE_EVENTS) or raw_syscalls:sys_enter are missing, or cannot be used"
 	}
 	ids := "with build IDs"
 	if !b.BuildIDs {

@@ -32,8 +32,11 @@ func mayBeCompat() bool {
 
 // findProbes looks for the probes that openCompat needs.
 func (rs *rings) findProbes() {
-	if len(rs.opt.Tracepoints) == 0 || !mayBeCompat() {
-		return // without tracepoints no name is sure
+	if len(rs.opt.Tracepoints) == 0 {
+		return // no name is sure
+	}
+	if rs.x32 = mayBeX32(); !mayBeCompat() {
+		return
 	}
 	var err error
 	rs.probe, err = perf.ProbeType(rs.opt.Sys)

@@ -27,7 +27,8 @@
 //     are never sure (space.Version.Unseen), nor are a 64-bit process's once it calls
 //     mremap, munmap, brk or prctl that way (int 0x80), which kprobes report, or else
 //     the tracepoint of all system calls, but for brk; there no file is sure that brk
-//     could reach. Without either such a call goes unseen (Band.CompatUnseen).
+//     could reach. Without either such a call goes unseen (Band.CompatUnseen). So it is
+//     with calls of the x32 ABI, which only the tracepoint of all system calls reports.
 //   - mprotect without PROT_EXEC: not reported. The file there is still the same,
 //     and no code runs there meanwhile.
 //   - Names are paths from the root of the process that maps

@@ -32,9 +32,9 @@ const (
 // low is where the addresses end that a 32-bit call can name.
 const low = 1 << 32
 
-// isRawCompat reports whether a record of raw_syscalls:sys_enter is of one of the 32-bit
-// calls: the first argument is a descriptor, a path or a level where it is of the 64-bit
-// one.
+// isRawCompat reports whether a record of raw_syscalls:sys_enter is of a call of the x32 ABI,
+// or of one of the 32-bit calls: the first argument is a descriptor, a path or a level where
+// it is of the 64-bit one.
 func isRawCompat(raw []byte, tp *Tracepoint) bool {
 	const argSize, args = 8, 2 // of include/trace/events/syscalls.h: they follow the number
 	at := tp.fields[0].Offset
@@ -44,6 +44,8 @@ func isRawCompat(raw []byte, tp *Tracepoint) bool {
 	word := func(i int) uint64 { return binary.NativeEndian.Uint64(raw[at+i*argSize:]) }
 	first, second := word(1), word(2)
 	switch word(0) {
+	default:
+		return word(0)&^(x32Bit-1) == x32Bit
 	case rawUnmap:
 		mode := uint64(1<<16 - 1) // of fchmod; what is in the lowest pages is no code
 		return first < low && first%uint64(os.Getpagesize()) == 0 && (first > 0 || second > mode)
@@ -52,7 +54,6 @@ func isRawCompat(raw []byte, tp *Tracepoint) bool {
 	case rawControl:
 		return first == unix.PR_SET_MM
 	}
-	return false
 }
 
 // heaped notes that a process maps a file as code where brk may unmap it unseen. The end of

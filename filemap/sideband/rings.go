@@ -24,6 +24,7 @@ type rings struct {
 	// the tracepoint of all system calls stands for them, see rawCalls.
 	probe        uint32
 	raw          bool
+	x32          bool // 64-bit processes may make system calls of the x32 ABI
 	compatUnseen bool
 }
 
@@ -69,7 +70,7 @@ func (rs *rings) addRing(r *ring, since tracefs.Time) {
 	}
 	rs.openData(soft)
 	rs.openCompat(soft)
-	rs.compatUnseen = rs.compatUnseen || rs.raw && !rs.reports(compatCall)
+	rs.compatUnseen = rs.compatUnseen || (rs.raw || rs.x32) && !rs.reports(compatCall)
 }
 
 // reportsLoaded reports whether the kernel reports the end of an exec.

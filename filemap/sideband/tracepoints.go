@@ -83,14 +83,13 @@ var tracepointSpecs = []tracepointSpec{
 	{change: forking, system: "syscalls", event: "sys_enter_fork"}, // which not all machines have
 	{change: naming, system: "syscalls", event: "sys_enter_prctl", fields: []string{"arg3", "arg4", "option"},
 		filter: "(option == 0x53564d41 && arg2 == 0) || option == 35 || option > 0xffffffff", soon: true},
-	{change: compatCall, system: "raw_syscalls", event: "sys_enter", many: true, fields: []string{"id"}, filter: rawFilter},
+	{change: compatCall, system: "raw_syscalls", event: "sys_enter", many: true, fields: []string{"id"}}, // see rings.compatFilter
 	{change: switching, system: "cpuhp", event: "cpuhp_enter", fields: []string{"cpu", "target"}, soon: true},
 }
 
 // FilesPerCPU is how many files a Band has open for each CPU: one for
-// perf's own records, each of the tracepoints, mappings of data, and kprobes, or else one
-// more tracepoint.
-const FilesPerCPU = 1 + 20 + 1 + len(compatCalls)
+// perf's own records, each of the tracepoints, mappings of data, and kprobes.
+const FilesPerCPU = 1 + 21 + 1 + len(compatCalls)
 
 // Tracepoint is a tracepoint that reports what perf has no record for.
 type Tracepoint struct {
@@ -167,7 +166,7 @@ func (rs *rings) tracepointOf(raw []byte) *Tracepoint {
 // Tracepoints that cannot be opened are noted as unseen.
 func (rs *rings) openTracepoints(r *ring, since tracefs.Time) (soft *ring) {
 	rs.tracepoints = slices.DeleteFunc(rs.tracepoints, func(tp Tracepoint) bool {
-		if tp.spec.change == compatCall && !rs.raw {
+		if tp.spec.change == compatCall && !rs.raw && !rs.x32 {
 			return true
 		}
 		if !tp.spec.many {
@@ -208,7 +207,11 @@ func (rs *rings) addTracepoint(r *ring, tp *Tracepoint) error {
 
 // event returns a tracepoint, not yet enabled, for a ring of a size.
 func (rs *rings) event(r *ring, tp *Tracepoint, size int) perf.Event {
-	e := perf.Event{Tracepoint: uint64(tp.id), Filter: tp.spec.filter, Raw: true, Disabled: true, CountLost: r.features.lost,
+	filter := tp.spec.filter
+	if tp.spec.change == compatCall {
+		filter = rs.compatFilter()
+	}
+	e := perf.Event{Tracepoint: uint64(tp.id), Filter: filter, Raw: true, Disabled: true, CountLost: r.features.lost,
 		Clock: rs.clock, Wakeup: size / 4}
 	if tp.spec.soon {
 		e.Wakeup = 0

@@ -10,6 +10,7 @@ import (
 // each package's test program on the disk.
 var tests = []struct{ program, name string }{
 	{"/disk/sideband.test", "TestInt80"},
+	{"/disk/sideband.test", "TestX32"},
 }
 
 // tryTests runs them, and reports passes and skips with their reason.
