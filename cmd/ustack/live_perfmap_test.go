@@ -73,7 +73,7 @@ func TestLivePerfMap(t *testing.T) {
 	needLive(t)
 	program := filepath.Join(t.TempDir(), "jit")
 	compile(t, program, "jit.c")
-	for _, mode := range []string{"map", "none", "old", "link", "foreign", "fifo", "small", "exec"} {
+	for _, mode := range []string{"map", "none", "old", "link", "foreign", "fifo", "small", "exec", "removed"} {
 		t.Run(mode, func(t *testing.T) {
 			cmd := exec.Command(ustackBinary(t), "live", "-q", "--symbols", "--format=json", "-e", "syscalls:sys_enter_futex", "--", program, mode)
 			var said bytes.Buffer // what the program prints, too
@@ -88,7 +88,10 @@ func TestLivePerfMap(t *testing.T) {
 			want := make(map[jitFrame]int)
 			for name, at := range map[string]uint64{"LazyCompile:*first /a b.js:1": first, "second": second} {
 				f := jitFrame{Address: fmt.Sprintf("%#x", at+callInJIT), Reason: "anonymous", Memory: "[anon]", NoFunction: "jit"}
-				if mode == "map" {
+				if mode == "removed" {
+					want[f] = 20 // of the memory that came later
+				}
+				if mode == "map" || mode == "removed" {
 					f.Function, f.FunctionOffset, f.Source, f.NoFunction = name, fmt.Sprintf("%#x", callInJIT), "perf-map", ""
 				}
 				want[f] = 20

@@ -20,6 +20,15 @@ type Program struct {
 	Exact bool
 }
 
+// since returns what reports whether memory was removed while the program ran, nil for a
+// function that is nil.
+func (p Program) since(removed func(pid int, addr uint64, from, to tracefs.Time) bool) removals {
+	if removed == nil {
+		return nil
+	}
+	return func(addr uint64, from, to tracefs.Time) bool { return removed(p.PID, addr, max(from, p.Began), to) }
+}
+
 // maps finds the perf map of a program that ran at t, nil if there is none.
 type maps interface {
 	find(p Program, t tracefs.Time) *perfMap
@@ -34,6 +43,9 @@ type Options struct {
 	// Directory and Processes have perf maps; nil for none.
 	Directory *Directory
 	Processes *Processes
+	// Removed reports whether memory that a process had at an address was unmapped between
+	// two times; nil if that is not known.
+	Removed func(pid int, addr uint64, from, to tracefs.Time) bool
 	// Machines has the functions of Java code, by stacks; nil for none.
 	Machines *hotspot.Names
 	// Keeper gets the names that frames have had; nil for none.
@@ -75,6 +87,7 @@ func (e *Attributor) Attribute(s *resolve.Query) {
 		e.opt.Inner.Attribute(s)
 	}
 	var of []*perfMap // the process's, once they are needed
+	var removed removals
 	asked, machine, turn := false, e.machine(s), e.turn(s)
 	if KeepsNames && e.opt.Saved != nil && turn >= 0 {
 		machine = e.opt.Saved.find(s, turn)
@@ -93,9 +106,10 @@ func (e *Attributor) Attribute(s *resolve.Query) {
 		c := codeOf(machine, k, addr)
 		if c == nil {
 			if !asked {
-				of, asked = e.of(s), true
+				of, removed = e.of(s)
+				asked = true
 			}
-			c = find(of, s, k)
+			c = find(of, s, k, removed)
 		}
 		if c != nil {
 			o.Memory = e.memory(o.Memory, c)
@@ -162,24 +176,24 @@ func codeOf(list []hotspot.Named, k int, addr uint64) *filemap.Code {
 	return nil
 }
 
-// of returns the maps of a stack's process.
-func (e *Attributor) of(s *resolve.Query) (list []*perfMap) {
+// of returns the maps of a stack's process, and what was removed of its memory.
+func (e *Attributor) of(s *resolve.Query) (list []*perfMap, removed removals) {
 	p, ok := e.opt.Program(s)
 	if !ok {
-		return nil
+		return nil, nil
 	}
 	for _, m := range e.maps {
 		if m := m.find(p, s.Time); m != nil {
 			list = append(list, m)
 		}
 	}
-	return list
+	return list, p.since(e.opt.Removed)
 }
 
 // find returns the function of a frame, nil if no map has it.
-func find(of []*perfMap, s *resolve.Query, k int) *filemap.Code {
+func find(of []*perfMap, s *resolve.Query, k int, removed removals) *filemap.Code {
 	for _, m := range of {
-		if c := m.code(s.Frames[k].Address(s.Text), k == 0 && !s.Continued, s.Time-stamp); c != nil {
+		if c := m.code(s.Frames[k].Address(s.Text), k == 0 && !s.Continued, s.Time-stamp, removed); c != nil {
 			return c
 		}
 	}

@@ -27,6 +27,9 @@ type perfMap struct {
 	lines   int
 
 	times     []tracefs.Time // of the readings that entries have
+	found     []reading      // that found entries, see entry.found
+	fresh     bool           // the reading under way has found some
+	last      tracefs.Time   // when the last reading began
 	reused    bool           // so has one of the reading under way
 	rewritten bool           // there was another map before
 }
@@ -36,6 +39,7 @@ type entry struct {
 	start, end uint64
 	name, size uint32 // in perfMap.names
 	reading    uint32 // see perfMap.settle; 0 if nothing else was there
+	found      uint32 // by which of perfMap.found, counted from 1
 }
 
 // codeKey identifies a function: the map may have it in several lines.
@@ -68,7 +72,7 @@ const (
 // entryBytes is about what an entry needs, with its spans.
 const entryBytes = 96
 
-func (m *perfMap) memory() int { return len(m.names) + entryBytes*m.count }
+func (m *perfMap) memory() int { return len(m.names) + entryBytes*m.count + 16*len(m.found) }
 
 // add takes lines that a program has appended, and returns how many bytes it
 // took: a line without its end is not whole yet. ok is false if there are too
@@ -240,17 +244,19 @@ func (m *perfMap) at(addr uint64) *entry {
 // means that the thread was at the address itself. Others are return addresses,
 // and the call is before them. If a function begins at the address, the call is
 // not sure: a signal may have interrupted the thread there, which the stack does
-// not show. t is when that was: of what has come and gone at the address, none is sure.
-func (m *perfMap) code(addr uint64, ran bool, t tracefs.Time) *filemap.Code {
-	e := m.at(addr)
+// not show. t is when that was: of what has come and gone at the address, none is sure. So
+// it is of memory that has been removed; removed may be nil.
+func (m *perfMap) code(addr uint64, ran bool, t tracefs.Time, removed removals) *filemap.Code {
+	e, at := m.at(addr), addr
 	if !ran {
-		before := m.at(addr - 1)
+		at--
+		before := m.at(at)
 		if before != e && e != nil && (before != nil || e.start == addr) {
 			return nil
 		}
 		e = before
 	}
-	if e == nil || !m.counts(e, t) {
+	if e == nil || !m.counts(e, t) || removed != nil && m.outlives(e, at, t, removed) {
 		return nil
 	}
 	key := codeKey{e.start, string(m.names[e.name:][:e.size])}

@@ -16,7 +16,7 @@ func parse(t testing.TB, text string) *perfMap {
 	if n, ok := m.add([]byte(text)); !ok || n != strings.LastIndexByte(text, '\n')+1 {
 		t.Fatalf("%d of %d bytes taken, %v", n, len(text), ok)
 	}
-	m.done(0)
+	m.done(0, 0)
 	return m
 }
 
@@ -24,7 +24,7 @@ func parse(t testing.TB, text string) *perfMap {
 func (m *perfMap) string(addr uint64, ran bool) string { return m.stringAt(addr, ran, 0) }
 
 func (m *perfMap) stringAt(addr uint64, ran bool, t tracefs.Time) string {
-	c := m.code(addr, ran, t)
+	c := m.code(addr, ran, t, nil)
 	if c == nil {
 		return "-"
 	}
@@ -57,7 +57,7 @@ func TestPerfMap(t *testing.T) {
 			t.Errorf("%#x, ran %v: %s, want %s", c.addr, c.ran, got, c.want)
 		}
 	}
-	if a, b := m.code(0x1001, true, 0), m.code(0x1002, true, 0); a != b {
+	if a, b := m.code(0x1001, true, 0, nil), m.code(0x1002, true, 0, nil); a != b {
 		t.Error("one function is two")
 	}
 }
@@ -108,7 +108,7 @@ func TestPerfMapRandom(t *testing.T) {
 		if n, ok := m.add(text); !ok || n != len(text) {
 			t.Fatalf("%d of %d taken", n, len(text))
 		}
-		m.done(0)
+		m.done(0, 0)
 		if len(m.batches) > 12 {
 			t.Errorf("%d batches of %d entries", len(m.batches), m.count)
 		}
@@ -155,10 +155,10 @@ func FuzzPerfMap(f *testing.F) {
 		cut = min(max(cut, 0), len(text))
 		k, _ := parts.add(text[:cut])
 		parts.add(text[k:])
-		whole.done(1)
-		parts.done(1)
+		whole.done(0, 1)
+		parts.done(0, 1)
 		for _, ran := range []bool{true, false} {
-			c, want := whole.code(addr, ran, 1), whole.stringAt(addr, ran, 1)
+			c, want := whole.code(addr, ran, 1, nil), whole.stringAt(addr, ran, 1)
 			if got := parts.stringAt(addr, ran, 1); got != want {
 				t.Errorf("in parts %s, as a whole %s", got, want)
 			}
@@ -191,7 +191,7 @@ func BenchmarkPerfMap(b *testing.B) {
 	m := parse(b, string(text))
 	b.Run("find", func(b *testing.B) {
 		for b.Loop() {
-			m.code(0x7f0000000000+50_000*0x180+16, true, 0)
+			m.code(0x7f0000000000+50_000*0x180+16, true, 0, nil)
 		}
 	})
 }

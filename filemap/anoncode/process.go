@@ -143,7 +143,7 @@ func (ps *Processes) update(s *slot, may func(fs.FileInfo) error) {
 		s.mapFile = *file
 		if s.perf != nil {
 			now, _ := ps.now()
-			s.perf.done(now)
+			s.perf.done(s.life.checked, now)
 		}
 		if !s.gone {
 			s.life.until = s.life.checked

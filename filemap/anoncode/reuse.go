@@ -17,8 +17,31 @@ import (
 // reading returns the number of the reading under way.
 func (m *perfMap) reading() uint32 { return uint32(len(m.times)) + 1 }
 
-// done notes that what was added since the last call was there at a time.
-func (m *perfMap) done(t tracefs.Time) {
+// reading is when a reading began that did not find some entries yet, 0 if there was none,
+// and when the one had ended that found them: the program wrote them in between.
+type reading struct{ before, end tracefs.Time }
+
+// removals reports whether memory that a process had at an address was unmapped between two
+// times.
+type removals func(addr uint64, from, to tracefs.Time) bool
+
+// outlives reports whether an entry may be of memory that was removed since it was written, and
+// what is there is other memory, of which the map need not know.
+func (m *perfMap) outlives(e *entry, addr uint64, t tracefs.Time, removed removals) bool {
+	if int(e.found) > len(m.found) {
+		return true
+	}
+	r := m.found[e.found-1]
+	return removed(addr, r.before, max(r.end, t+stamp))
+}
+
+// done notes that what was added since the last call was there at a time, t, which began at
+// another one.
+func (m *perfMap) done(began, t tracefs.Time) {
+	if m.fresh {
+		m.found = append(m.found, reading{m.last, t})
+	}
+	m.fresh, m.last = false, began
 	if m.reused {
 		m.times = append(m.times, t)
 		m.reused = false
@@ -33,8 +56,10 @@ func (m *perfMap) counts(e *entry, t tracefs.Time) bool {
 
 // settle finds out which of the fresh entries are where another one was, or is.
 func (m *perfMap) settle(fresh []entry) {
+	m.fresh = m.fresh || len(fresh) > 0
 	for i := range fresh {
 		e := &fresh[i]
+		e.found = uint32(len(m.found)) + 1
 		if e.reading = m.before(e); m.rewritten {
 			e.reading = m.reading()
 		}

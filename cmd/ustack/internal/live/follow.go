@@ -177,6 +177,9 @@ func (fl *following) named(proc string, names *symbolize.Symbols, keeper *anonco
 		return nil, err
 	}
 	opt := anoncode.Options{Inner: fl.attributor, Processes: processes, Machines: fl.machines, Keeper: keeper, Program: anoncode.ProgramOf(fl.attributor)}
+	if _, ok := fl.follower.(*bandFollower); ok { // a query shows what is there at times only
+		opt.Removed = fl.attributor.Removed
+	}
 	if opt.VDSO, err = anoncode.OwnVDSO(); err != nil {
 		fl.say("functions of the vDSO have no names: %v", err)
 	}

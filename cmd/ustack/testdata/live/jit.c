@@ -10,6 +10,8 @@
 //	small    with a size that does not reach to the call
 //	many     as one does, and makes other code in the same places, 300 times, with names
 //		 of all kinds
+//	removed  as one does, and then maps other memory in the place of both, with the same
+//		 code, of which it does not tell
 //	exec     by the map of the program that it was before: it executes itself
 //
 // It writes the name and the address of each function, and the name of the map.
@@ -104,6 +106,22 @@ static void many(char *mem)
 	nap();
 }
 
+// removed has other memory with the same code in a place, and calls that.
+static void removed(char *mem)
+{
+	for (int i = 0; i < 3; i++)
+		nap();	// what was called before is known
+	munmap(mem, 8192);
+	if (mmap(mem, 8192, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != mem)
+		exit(1);
+	for (char *at = mem; at < mem + 8192; at += 4096) {
+		memcpy(at, code, sizeof(code));
+		__builtin___clear_cache(at, at + sizeof(code));
+		((void (*)(void (*)(void)))at)(called);
+	}
+	nap();
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "map";
@@ -132,6 +150,8 @@ int main(int argc, char **argv)
 	tell(mode, "second", mem + 4096, sizeof(code));
 	((void (*)(void (*)(void)))(mem + 4096))(called);
 	nap();
+	if (!strcmp(mode, "removed"))
+		removed(mem);
 	printf("first %p\nsecond %p\nmap %s\n", mem, mem + 4096, map);
 	return 0;
 }

@@ -1,0 +1,23 @@
+package timeline
+
+import "ustack/tracefs"
+
+// Removed reports whether memory that a process had at an address went away between two times,
+// or may have, as far as was seen: it was unmapped, or moved, or other memory was moved there.
+// Memory whose permissions are changed stays.
+func (j *Attributor) Removed(pid int, addr uint64, from, to tracefs.Time) bool {
+	sp := j.opt.Spaces.Space(pid)
+	if m := sp.At(to).Find(addr); m != nil && m.Since <= from {
+		return false
+	}
+	gone := false // later
+	for v := range sp.Between(from, to) {
+		m := v.Find(addr)
+		if m != nil && gone {
+			return true
+		}
+		// What came since a version began is in it, too.
+		gone = gone || (m == nil || m.Exact && m.Since > v.From) && !v.Partial
+	}
+	return false
+}
