@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
@@ -19,13 +20,22 @@ type mapFile struct {
 	info  fs.FileInfo // when it was read; nil before the first time
 	read  int64       // bytes, up to the end of a line
 	tail  []byte      // the last of them
+	sum   uint32      // of all of them
 	perf  *perfMap
 	wrong error // why the file cannot be used, nil if it can
 	gone  bool  // it was read before, and is not there any more
 }
 
-// maxTail bounds the end that is kept, to see that a file has only grown.
-const maxTail = 256
+// maxTail bounds the end that is kept, to see that a file has only grown. Of a file of which
+// no more than maxSummed was read, all of that is compared: a program can have written its map
+// anew with the same end.
+const (
+	maxTail   = 256
+	maxSummed = 1 << 20
+)
+
+// sums makes the sums of mapFile, fast on most processors.
+var sums = crc32.MakeTable(crc32.Castagnoli)
 
 var (
 	errNotRegular = errors.New("not a regular file")
@@ -105,8 +115,13 @@ func openIn(root *os.Root, name string) (*os.File, error) {
 }
 
 // grown reports whether the part that was read is still the beginning of the file,
-// as far as the end of that part shows.
+// as far as that part shows, or its end if it is large.
 func (m *mapFile) grown(f *os.File) bool {
+	if m.read <= maxSummed {
+		b := make([]byte, m.read)
+		_, err := f.ReadAt(b, 0)
+		return err == nil && crc32.Checksum(b, sums) == m.sum
+	}
 	b := make([]byte, len(m.tail))
 	_, err := f.ReadAt(b, m.read-int64(len(b)))
 	return err == nil && bytes.Equal(b, m.tail)
@@ -127,6 +142,7 @@ func (m *mapFile) take(f *os.File) error {
 	}
 	m.read += int64(n)
 	if n > 0 {
+		m.sum = crc32.Update(m.sum, sums, text[:n])
 		m.tail = bytes.Clone(text[max(0, n-maxTail):n])
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -105,6 +106,11 @@ func TestProcesses(t *testing.T) {
 	expect("appended", "two+0x10")
 	write(t, name, "1010 100 three, which is long enough to be longer\n")
 	expect("written anew", "three, which is long enough to be longer+0x0")
+	end256 := strings.Repeat("9000 10 the same end\n", 20)
+	write(t, name, "1000 100 four\n"+end256)
+	expect("written anew, longer", "four+0x10")
+	write(t, name, "1000 100 five\n"+end256+"a000 10 more\n")
+	expect("written anew with the same end, and more", "five+0x10")
 	write(t, name+".new", "1000 100 four\n")
 	if err := os.Rename(name+".new", name); err != nil {
 		t.Fatal(err)
