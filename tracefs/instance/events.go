@@ -79,16 +79,24 @@ func similar(all []Event, s Spec) string {
 		}
 	}
 	if len(found) == 0 && s.typed && !strings.ContainsAny(name, "*?") {
-		var names []string
-		for _, e := range all {
-			names = append(names, e.String())
-		}
-		return nearest.Meant(Spec{System: s.System, Event: name}.String(), names)
+		return nearest.Meant(Spec{System: s.System, Event: name}.String(), spelled(all, s.System != ""))
 	}
 	if len(found) == 0 || strings.Trim(name, "*?") == "" {
 		return ""
 	}
 	return "; it has " + list(found)
+}
+
+// spelled returns the names of events, with their systems or without, as the user wrote one.
+func spelled(all []Event, system bool) (names []string) {
+	for _, e := range all {
+		if system {
+			names = append(names, e.String())
+		} else {
+			names = append(names, e.Name)
+		}
+	}
+	return names
 }
 
 // list joins names for a message.

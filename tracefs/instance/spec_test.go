@@ -128,6 +128,10 @@ func TestSelectMissing(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 
+	if _, err := r.Select(specs(t, "sys_enter_futx")); err == nil || !strings.HasSuffix(err.Error(), "(did you mean sys_enter_futex?)") {
+		t.Errorf("error %v", err)
+	}
+
 	sel, err := r.Select(Defaults())
 	check(t, err)
 	if got, want := list(sel.Events), "syscalls:sys_enter_futex, syscalls:sys_exit_futex, syscalls:sys_enter_futex_wait"; got != want {
