@@ -29,7 +29,7 @@ func TestLiveNothing(t *testing.T) {
 		code       int
 	}{
 		{"live -p " + pid, "no futex call" + waits + ".", 1},
-		{"futex --live -p " + pid, "try: ustack wait -p " + pid, 1},
+		{"futex --live -p " + pid, "try: ustack wait --symbols -p " + pid, 1},
 		{"wait -p " + pid, "no wait that began or ended" + waits, 1},
 		{"live -e syscalls:sys_enter_execve -p " + pid, "no event of those that were asked for" + waits, 1},
 		{"record -o " + t.TempDir() + "/report --ring -p " + pid, "", 0},

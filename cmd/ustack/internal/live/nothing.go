@@ -92,7 +92,7 @@ func (n *nothing) why() string {
 	}
 	text := head + "; " + strings.Join(list, "; ") + more
 	if futex {
-		text += fmt.Sprintf(". A call that began before the trace is seen when it ends. For what else it waits, try: ustack wait -p %d", s.opt.PIDs[0])
+		text += fmt.Sprintf(". A call that began before the trace is seen when it ends. For what else it waits, try: ustack wait --symbols -p %d", s.opt.PIDs[0])
 	}
 	return text
 }
