@@ -178,7 +178,7 @@ func (s *Space) withoutPast(b *budget) *Space {
 	}
 	b.past.Add(int64(past))
 	last := s.versions[len(s.versions)-1]
-	return &Space{PID: s.PID, versions: []Version{last}, changed: s.changed, loads: s.loads.since(last.From), forked: s.ForkedOf(last.From)}
+	return &Space{PID: s.PID, versions: []Version{last}, changed: s.changed, loads: s.loads.since(last.From), forked: s.ForkedOf(last.From), first: programOf(s, last.From)}
 }
 
 // withoutAll returns the space without mappings, now and as long as it is the
@@ -191,7 +191,7 @@ func (s *Space) withoutAll(b *budget) *Space {
 	b.present.Add(1)
 	v := next.versions[0]
 	v.Mappings, v.Partial, v.Forgotten = Mappings{}, true, true
-	return &Space{PID: s.PID, versions: []Version{v}, changed: s.changed, loads: next.loads, forked: next.forked}
+	return &Space{PID: s.PID, versions: []Version{v}, changed: s.changed, loads: next.loads, forked: next.forked, first: next.first}
 }
 
 // total returns how many versions there are.

@@ -22,7 +22,7 @@ func (s *Space) shed() {
 		return
 	}
 	border := s.versions[chunk].From
-	s.older = &Space{PID: s.PID, versions: s.versions[: chunk+1 : chunk+1], loads: s.loads.until(border), older: s.older, forked: s.forked}
+	s.older = &Space{PID: s.PID, versions: s.versions[: chunk+1 : chunk+1], loads: s.loads.until(border), older: s.older, forked: s.forked, first: s.first}
 	for i := range chunk {
 		if parent := s.versions[i].Parent; parent != 0 {
 			s.forked = parent
@@ -96,7 +96,9 @@ func (s *Space) cut(drop func(link *Space, newer int) bool) *Space {
 	var older *Space
 	for _, link := range slices.Backward(kept) {
 		next := *link
-		next.older = older
+		if next.older = older; older == nil && len(next.versions) > 0 {
+			next.first = programOf(s, next.versions[0].From)
+		}
 		older = &next
 	}
 	return older

@@ -26,6 +26,37 @@ func longHistory(programs int) *Spaces {
 	return s
 }
 
+// TestBeganForgotten: when a program began is known after what it had then was forgotten.
+func TestBeganForgotten(t *testing.T) {
+	for what, forget := range map[string]func(s *Spaces){
+		"by age":    func(s *Spaces) { s.Expire(350) },
+		"by number": func(s *Spaces) { s.shard(1).replace(s.shard(1).load(), 1, s.Space(1).bounded(chunk)) },
+	} {
+		s := New()
+		s.Exec(1, "a", 10)
+		m := mapping(0x1000, 0x2000, 0, "/a")
+		s.MapExact(1, &m, 11)
+		for at := tracefs.Time(100); at < 1000; at++ { // so that there are many versions
+			l := mapping(0x8000, 0x9000, 0, "/library")
+			s.MapExact(1, &l, at)
+			s.Unmap(1, 0x8000, 0x9000, at)
+		}
+		had := len(s.Space(1).Versions())
+		if forget(s); len(s.Space(1).Versions()) >= had {
+			t.Fatalf("%s: nothing was forgotten of %d versions", what, had)
+		}
+		for _, at := range []tracefs.Time{999, 2000} {
+			if began, exactly := s.Space(1).BeganExactly(at); began != 10 || !exactly {
+				t.Errorf("%s: at %d it began at %d, exactly %t", what, at, began, exactly)
+			}
+		}
+		s.Exec(1, "b", 3000)
+		if began, exactly := s.Space(1).BeganExactly(3001); began != 3000 || !exactly {
+			t.Errorf("%s: another one began at %d, exactly %t", what, began, exactly)
+		}
+	}
+}
+
 // TestLongHistory: the mappings of a process long ago are known as well as those of
 // now, however often they have changed since.
 func TestLongHistory(t *testing.T) {

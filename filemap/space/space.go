@@ -113,6 +113,9 @@ type Space struct {
 	older    *Space
 	// forked is ForkedOf of the time before the first of versions.
 	forked int
+	// first is the program of the first of versions, if what was known of it before that has
+	// been forgotten.
+	first program
 	// changed is the time of the last change.
 	changed tracefs.Time
 	loads   loads
@@ -190,29 +193,42 @@ func (s *Space) At(t tracefs.Time) *Version {
 	return nil
 }
 
+// program is when a program came to light.
+type program struct {
+	began tracefs.Time
+	exact bool // the kernel reported when that was
+	known bool
+}
+
 // Began returns when the program that was running at a time came to light: when
 // the process was made, or executed it, if that was seen.
-func (s *Space) Began(t tracefs.Time) tracefs.Time {
+func (s *Space) Began(t tracefs.Time) tracefs.Time { return programOf(s, t).began }
+
+// BeganExactly is Began, if the kernel reported when that was.
+func (s *Space) BeganExactly(t tracefs.Time) (began tracefs.Time, ok bool) {
+	p := programOf(s, t)
+	return p.began, p.exact
+}
+
+// programOf returns the program that was running at a time.
+func programOf(s *Space, t tracefs.Time) program {
 	s = s.of(t)
 	i := s.at(t)
 	for i > 0 && !s.versions[i].Fresh && s.versions[i-1].To == s.versions[i].From {
 		i--
 	}
 	if i < 0 {
-		return 0
+		return program{}
 	}
-	from := s.versions[i].From
-	if i == 0 && !s.versions[0].Fresh && s.older != nil {
-		return s.older.Began(from) // which has that version, too
+	v := &s.versions[i]
+	switch {
+	case i > 0 || v.Fresh:
+	case s.older != nil:
+		return programOf(s.older, v.From) // which has that version, too
+	case s.first.known:
+		return s.first
 	}
-	return from
-}
-
-// BeganExactly is Began, if the kernel reported when that was.
-func (s *Space) BeganExactly(t tracefs.Time) (began tracefs.Time, ok bool) {
-	began = s.Began(t)
-	v := s.At(began)
-	return began, s.At(t) != nil && v != nil && v.Exact && v.From == began
+	return program{v.From, v.Exact, true}
 }
 
 // ForkedOf returns the process that the one of a time was forked of, 0 if unknown.
@@ -259,7 +275,7 @@ func (s *Space) copy(pid int, t tracefs.Time) *Space {
 	if s != nil {
 		next.versions = slices.Clone(s.versions)
 		next.changed = max(t, s.changed)
-		next.loads, next.older, next.forked = s.loads, s.older, s.forked
+		next.loads, next.older, next.forked, next.first = s.loads, s.older, s.forked, s.first
 	}
 	return next
 }
@@ -303,6 +319,9 @@ func (s *Space) ended(t tracefs.Time) *Space {
 	next.versions[i].To = t
 	if next.versions[i].From == t {
 		next.versions = slices.Delete(next.versions, i, i+1)
+	}
+	if len(next.versions) == 0 {
+		next.first = program{} // what comes is another one
 	}
 	return next
 }
