@@ -56,6 +56,10 @@ type Cause struct {
 // cause in common.
 func (c *Cause) Known() bool { return len(c.Waiter)+len(c.Owner) > 0 }
 
+// Certain reports whether the place where the thread waits has frames enough that waits of it
+// are of one cause: the innermost one alone can be a function that takes any lock.
+func (c *Cause) Certain() bool { return len(c.Waiter) >= leastFrames }
+
 // Sum returns the xxhash of a cause.
 func (c *Cause) Sum() uint64 { return c.sum("", c.Waiter, c.Owner) }
 
@@ -96,7 +100,8 @@ func (c *Cause) keys() (keys []key) {
 		frames := side.frames[:min(len(side.frames), MostFrames)]
 		for i := range frames {
 			left := append(append(make([]Frame, 0, Frames), frames[:i]...), frames[i+1:]...)
-			if len(left) < leastFrames {
+			// If only one place is known, what is innermost there is the place.
+			if len(left) < leastFrames || i == 0 && len(c.Owner) == 0 {
 				continue
 			}
 			replaced := side.sum("replaced"+side.name+strconv.Itoa(i), left)

@@ -58,6 +58,30 @@ func TestOneDiffers(t *testing.T) {
 	}
 }
 
+// TestPlaceDiffers: if it is unknown what let threads go on, waits at two places are of two causes,
+// also if the same functions called both.
+func TestPlaceDiffers(t *testing.T) {
+	random := rand.New(rand.NewPCG(19, 8))
+	callers := stack(random, Frames)
+	c := &Cause{Kind: "WAIT", Waiter: append(stack(random, 1), callers...)}
+	x := NewIndex()
+	x.Find(c, 1)
+	for what, other := range map[string]*Cause{
+		"replaced": {Kind: "WAIT", Waiter: append(stack(random, 1), callers...)},
+		"left out": {Kind: "WAIT", Waiter: callers},
+		"added":    {Kind: "WAIT", Waiter: append(stack(random, 1), c.Waiter...)},
+	} {
+		if _, ok := x.Has(other); ok {
+			t.Errorf("%s: %v is the same as %v", what, other, c)
+		}
+	}
+	caller := slices.Clone(c.Waiter)
+	caller[2] = Frame(random.Uint64())
+	if _, ok := x.Has(&Cause{Kind: "WAIT", Waiter: caller}); !ok {
+		t.Error("another caller is another cause")
+	}
+}
+
 // TestText writes causes as text and reads them, and refuses other texts.
 func TestText(t *testing.T) {
 	random := rand.New(rand.NewPCG(19, 7))
@@ -86,22 +110,28 @@ func TestStack(t *testing.T) {
 		frames, attributions = append(frames, tracefs.Frame{Addr: addr, HasAddr: true}), append(attributions, a)
 	}
 	add(1, resolve.Named(libc, filemap.Verified))
-	add(2, resolve.Unnamed(filemap.NoVMA))
 	add(3, resolve.Named(app, filemap.Verified))
 	moved := resolve.Named(app, filemap.Verified)
 	moved.Offset, moved.HasOffset = 40, true
 	add(4, moved)
 	want := []Frame{FrameOf(id.Hex(), 3, false), FrameOf(id.Hex(), 40, false)}
-	if got := AppendStack(nil, nil, frames, attributions); !slices.Equal(got, want) {
-		t.Errorf("%x, want %x", got, want)
+	if got, ok := AppendStack(nil, nil, frames, attributions); !ok || !slices.Equal(got, want) {
+		t.Errorf("%x, %t, want %x", got, ok, want)
 	}
+	add(2, resolve.Unnamed(filemap.NoVMA))
+	if got, ok := AppendStack(nil, nil, frames, attributions); ok || !slices.Equal(got, want) {
+		t.Errorf("a frame has no file: %x, %t, want %x", got, ok, want)
+	}
+	frames, attributions = frames[:len(want)+1], attributions[:len(want)+1]
 	for i := range uint64(MostFrames) {
 		add(i, resolve.Named(app, filemap.Verified))
 	}
-	if got := AppendStack(nil, nil, frames, attributions); len(got) != MostFrames {
-		t.Errorf("%d frames", len(got))
+	add(2, resolve.Unnamed(filemap.NoVMA)) // is not looked at any more
+	if got, ok := AppendStack(nil, nil, frames, attributions); !ok || len(got) != MostFrames {
+		t.Errorf("%d frames, %t", len(got), ok)
 	}
-	if got, want := AppendStack(nil, nil, frames[2:3], attributions[2:3]), FrameOf(id.Hex(), 3, true); got[0] != want || FrameOf("/opt/app", 3, true) == want {
+	got, _ := AppendStack(nil, nil, frames[1:2], attributions[1:2])
+	if want := FrameOf(id.Hex(), 3, true); got[0] != want || FrameOf("/opt/app", 3, true) == want {
 		t.Errorf("%x, want %x", got, want)
 	}
 }

@@ -11,14 +11,19 @@ import (
 )
 
 // AppendStack adds the frames of a stack, innermost first, until there are MostFrames. text holds
-// the frames' lines; attributions is parallel to frames.
-func AppendStack(list []Frame, text []byte, frames []tracefs.Frame, attributions []resolve.Attribution) []Frame {
+// the frames' lines; attributions is parallel to frames. ok is false if one of them has no file:
+// code of a JIT compiler has no place that is the same in all processes, and what it calls is
+// the same for all of it.
+func AppendStack(list []Frame, text []byte, frames []tracefs.Frame, attributions []resolve.Attribution) (_ []Frame, ok bool) {
 	for i := range frames {
 		if len(list) >= MostFrames {
 			break
 		}
 		f, a := &frames[i], &attributions[i]
-		if a.File == nil || !a.File.Application() {
+		if a.File == nil {
+			return list, false
+		}
+		if !a.File.Application() {
 			continue
 		}
 		offset := a.Offset
@@ -28,7 +33,7 @@ func AppendStack(list []Frame, text []byte, frames []tracefs.Frame, attributions
 		how, _ := f.Unwound()
 		list = append(list, FrameOf(FileOf(a.File), int64(offset), i == 0 || f.Inferred() || how == tracefs.BySignal))
 	}
-	return list
+	return list, true
 }
 
 // String returns a cause as Parse reads it: the kind, and the frames of waiter and owner in base64

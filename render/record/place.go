@@ -65,7 +65,9 @@ func (p *places) stack(h *resolve.Pending, i int) {
 	frames, text := h.StackFrames(rec)
 	attributions, _ := h.StackAttributions(i)
 	var at place
-	at.n = uint8(len(cause.AppendStack(at.frames[:0], text, frames, attributions)))
+	if list, ok := cause.AppendStack(at.frames[:0], text, frames, attributions); ok {
+		at.n = uint8(len(list))
+	}
 	switch {
 	case !call.wakes && len(p.waits) < maxWaits:
 		p.waits[rec.TID] = at
@@ -77,14 +79,15 @@ func (p *places) stack(h *resolve.Pending, i int) {
 	}
 }
 
-// of returns the cause of a wait that has ended, nil if it is unknown: nothing has stacks.
+// of returns the cause of a wait that has ended, nil if it is unknown, and forgets the wait.
 func (p *places) of(tid int32, w begunWait) *cause.Cause {
 	waiter := p.waits[tid]
+	delete(p.waits, tid)
 	c := &cause.Cause{Kind: w.cmd.String(), Waiter: waiter.list()}
 	if wake, ok := p.wakes[w.lock]; ok && wake.at >= w.since {
 		c.Owner = wake.list()
 	}
-	if !c.Known() {
+	if !c.Certain() {
 		return nil
 	}
 	return c

@@ -45,11 +45,12 @@ func TestDetectorCause(t *testing.T) {
 		{"released", func() { say(7, wait, 10, 11); at += 1e6; say(8, wake, 20, 21); say(8, back, 22); say(7, back, 12) }, true, frames(10, 11), frames(20, 21)},
 		{"not released", func() { say(7, wait, 10, 11); at += 1e6; say(7, back, 12) }, true, frames(10, 11), nil},
 		{"by another futex", func() {
-			say(7, wait, 10)
+			say(7, wait, 10, 11)
 			say(8, strings.Replace(wake, "1000", "1008", 1), 20)
 			at += 1e6
 			say(7, back)
-		}, true, frames(10), nil},
+		}, true, frames(10, 11), nil},
+		{"one frame alone", func() { say(7, wait, 10); at += 1e6; say(8, wake, 20, 21); say(7, back) }, false, nil, nil},
 		{"the stack of another call", func() {
 			say(7, "sys_read(fd: 3)", 13)
 			say(7, "sys_read -> 0x0")
@@ -58,12 +59,12 @@ func TestDetectorCause(t *testing.T) {
 			say(7, back, 12)
 		}, false, nil, nil},
 		{"after a signal", func() {
-			say(7, wait, 10)
+			say(7, wait, 10, 11)
 			say(7, "sys_futex -> 0xfffffffffffffdfc")
 			say(7, "sys_restart_syscall()", 10)
 			at += 1e6
 			say(7, "sys_restart_syscall -> 0x0")
-		}, true, frames(10), nil},
+		}, true, frames(10, 11), nil},
 	} {
 		c.script()
 		n := 0
@@ -72,7 +73,7 @@ func TestDetectorCause(t *testing.T) {
 			if got == nil && !c.known {
 				return
 			}
-			if got == nil || got.Kind != "WAIT" || !slices.Equal(got.Waiter, c.waiter) || !slices.Equal(got.Owner, c.owner) {
+			if got == nil || !c.known || got.Kind != "WAIT" || !slices.Equal(got.Waiter, c.waiter) || !slices.Equal(got.Owner, c.owner) {
 				t.Errorf("%s: %s: %v, want %x and %x", c.what, why, got, c.waiter, c.owner)
 			}
 		})
@@ -80,5 +81,8 @@ func TestDetectorCause(t *testing.T) {
 			t.Errorf("%s: %d triggers", c.what, n)
 		}
 		text.Reset()
+	}
+	if n := len(d.places.waits); n > 0 {
+		t.Errorf("%d places are kept of waits that have ended", n)
 	}
 }

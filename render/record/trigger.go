@@ -198,8 +198,11 @@ func (d *Detector) futex(h *resolve.Pending, rec *tracefs.Record, fired func(why
 	case f.Cmd.Waits() || f.Cmd.Wakes() && f.HasAddr:
 		d.places.enter(rec.TID, f, d.lock(h, rec), h.Time(rec))
 	}
-	if why != "" {
+	switch {
+	case why != "":
 		fired(why, d.places.of(rec.TID, w))
+	case took > 0:
+		delete(d.places.waits, rec.TID)
 	}
 }
 

@@ -131,11 +131,11 @@ func causeOf(w *futex.LongWait) *cause.Cause {
 	if w.Stack == nil {
 		return nil
 	}
-	c := &cause.Cause{Waiter: cause.AppendStack(nil, w.Stack.Text, w.Stack.Frames, w.Stack.Attributions)}
-	if !c.Known() {
-		return nil
+	frames, ok := cause.AppendStack(nil, w.Stack.Text, w.Stack.Frames, w.Stack.Attributions)
+	if c := (&cause.Cause{Waiter: frames}); ok && c.Certain() {
+		return c
 	}
-	return c
+	return nil
 }
 
 // long returns which trigger a wait is, "" for none.
