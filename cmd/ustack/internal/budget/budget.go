@@ -92,7 +92,7 @@ func (b *Book) end(size int64, complete bool) {
 		b.state.Bytes = max(0, b.state.Bytes-(p.Reserved-size))
 	}
 	if size > 0 {
-		if complete {
+		if complete && b.state.Number == p.Day {
 			b.state.remember(p.Cause)
 		}
 		return

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"ustack/cmd/ustack/internal/budget"
 	"ustack/cmd/ustack/internal/live"
@@ -50,6 +51,8 @@ func TestRingBudget(t *testing.T) {
 		t.Helper()
 		b := opened(t, name, args...)
 		o := NewRing(Options{Name: name, Proc: "/proc", Version: "test", Budget: b, Reporter: &live.Reporter{Command: "record", Out: &said}}, RingOptions{MaxFiles: 9})
+		at := time.Now()
+		o.now = func() time.Time { at = at.Add(leastWhile); return at } // refusals are apart
 		if _, err := o.Open(&live.Start{Wake: func(string) error { return nil }}); err != nil {
 			t.Fatal(err)
 		}

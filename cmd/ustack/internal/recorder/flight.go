@@ -47,7 +47,7 @@ type flight struct {
 	written time.Time    // the last one, or when one was left out
 	refused bool         // since the last one
 	reports int
-	number  int // of the last one, or the next one
+	number  int // that the next one has at least
 }
 
 // open begins an empty ring. A report must be possible when it is needed: that is tried.
@@ -93,15 +93,16 @@ func (o *flight) next(name string, max int64) (file *record.File, err error) {
 // trigger has a report written after a while, unless there was one just now, or this day has one
 // with the same cause; nil is an unknown one.
 func (o *flight) trigger(why string, c *cause.Cause) (begun bool) {
-	if o.why != "" || o.reports >= o.ropt.MaxFiles || !o.written.IsZero() && o.now().Sub(o.written) < o.ropt.CoolDown {
+	if o.why != "" || o.reports >= o.ropt.MaxFiles || o.cools() {
+		return false
+	}
+	// Duplicates do not cool down for other causes, and take nothing of their chance. Should the
+	// disk fail, the report fails, too.
+	if is, err := o.opt.Budget.repeats(c, o.now(), o.ropt.CoolDown); is && err == nil {
 		return false
 	}
 	if why != askedFor && len(o.ropt.Triggers) > 0 && !o.opt.Chance.Happens() {
 		o.written = o.now() // it cools down as after a report, so that each one has this chance
-		return false
-	}
-	// Duplicates do not cool down for other causes. Should the disk fail, the report fails, too.
-	if is, err := o.opt.Budget.repeats(c, o.now(), o.ropt.CoolDown); is && err == nil {
 		return false
 	}
 	if _, err := o.opt.Budget.Room(0); err != nil {
@@ -111,6 +112,16 @@ func (o *flight) trigger(why string, c *cause.Cause) (begun bool) {
 	o.why, o.cause, o.due = why, c, o.now().Add(o.ropt.After)
 	o.opt.Reporter.Say("%s: a report follows in %v", why, o.ropt.After)
 	return true
+}
+
+// cools reports whether the last report, or one that was refused, was just now. Each refusal is
+// written to the disk.
+func (o *flight) cools() bool {
+	while := o.ropt.CoolDown
+	if o.refused {
+		while = max(while, leastWhile)
+	}
+	return !o.written.IsZero() && o.now().Sub(o.written) < while
 }
 
 // askedFor is the trigger of a report that a user wants, which is always written. In a ring
@@ -178,6 +189,7 @@ func (o *flight) write(t *resolve.Totals) error {
 	o.opt.Reporter.Say("wrote %s (%s)", file.Name(), o.why)
 	o.why, o.cause, o.written, o.refused = "", nil, o.now(), false
 	o.reports++
+	o.number++ // this one may be fetched, and its name is not to come again
 	return nil
 }
 

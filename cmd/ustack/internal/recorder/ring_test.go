@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -200,5 +201,34 @@ func TestRingAgain(t *testing.T) {
 	}
 	if got := glob(t, dir, "*"); len(got) != len(there)+4 {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestRingFetched: the names of reports that were taken away while a recorder runs do not come
+// again.
+func TestRingFetched(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "report.zst")
+	o := NewRing(Options{Name: name, Proc: "/proc", Version: "test", Reporter: &live.Reporter{Command: "record", Out: io.Discard}}, RingOptions{MaxFiles: 9})
+	if _, err := o.Open(&live.Start{Wake: func(string) error { return nil }}); err != nil {
+		t.Fatal(err)
+	}
+	var fetched []string
+	for range 3 {
+		if err := o.write(new(resolve.Totals)); err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range glob(t, dir, "*") {
+			fetched = append(fetched, filepath.Base(file))
+			if err := os.Remove(file); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := o.End(); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"report.zst", "report.zst.1", "report.zst.2"}; !slices.Equal(fetched, want) {
+		t.Errorf("%q, want %q", fetched, want)
 	}
 }
