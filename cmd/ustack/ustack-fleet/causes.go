@@ -101,12 +101,13 @@ type variantKey struct {
 
 // causes gathers variants.
 type causes struct {
-	variants map[variantKey]*variant
-	frames   map[uint64][]frameKey // of stacks, those that are not of the C library
-	texts    map[frameKey]string   // file+offset
-	most     int                   // of variants
-	numbers  map[string]int32      // of devices
-	pairs    int                   // devices of all variants
+	variants  map[variantKey]*variant
+	frames    map[uint64][]frameKey // of stacks, those that are not of the C library
+	texts     map[frameKey]string   // file+offset
+	most      int                   // of variants
+	numbers   map[string]int32      // of devices
+	mostPairs int
+	pairs     int // devices of all variants
 }
 
 // maxVariantDevices bounds the memory for devices: four bytes each, twice.
@@ -126,7 +127,7 @@ func (c *causes) device(name string) int32 {
 const maxVariants = 1 << 20
 
 func newCauses() *causes {
-	return &causes{most: maxVariants, variants: make(map[variantKey]*variant), frames: make(map[uint64][]frameKey), texts: make(map[frameKey]string), numbers: make(map[string]int32)}
+	return &causes{most: maxVariants, mostPairs: maxVariantDevices, variants: make(map[variantKey]*variant), frames: make(map[uint64][]frameKey), texts: make(map[frameKey]string), numbers: make(map[string]int32)}
 }
 
 // sample adds a wait.
@@ -149,8 +150,10 @@ func (c *causes) sample(s *sampleRow) error {
 	v.total += float64(*s.NS) * s.Weight
 	v.waits++
 	if d := c.device(s.Device); len(v.devices) == 0 || v.devices[len(v.devices)-1] != d {
-		if c.pairs++; c.pairs > maxVariantDevices {
-			return fmt.Errorf("more than %d times a device with a pair of stacks: ask about the reports of fewer devices", maxVariantDevices)
+		if c.pairs++; c.pairs > c.mostPairs {
+			if c.compact(); c.pairs > c.mostPairs/2 { // else it would be done again and again
+				return fmt.Errorf("more than %d times a device with a pair of stacks: ask about the reports of fewer devices", c.mostPairs/2)
+			}
 		}
 		v.devices = append(v.devices, d)
 	}
@@ -158,6 +161,16 @@ func (c *causes) sample(s *sampleRow) error {
 		v.name = s.LockName
 	}
 	return nil
+}
+
+// compact keeps each device of a variant once: its reports come between those of others.
+func (c *causes) compact() {
+	c.pairs = 0
+	for _, v := range c.variants {
+		slices.Sort(v.devices)
+		v.devices = slices.Compact(v.devices)
+		c.pairs += len(v.devices)
+	}
 }
 
 // wanted has frames taken of the stacks of variants only: stores have others, of events.

@@ -204,10 +204,18 @@ func TestCausesDevices(t *testing.T) {
 	if c.pairs != 2*400 {
 		t.Errorf("%d pairs are kept", c.pairs)
 	}
-	c.pairs = maxVariantDevices
-	if err := add(1, 0); err == nil {
-		t.Error("there is no bound")
+	c.mostPairs = 100 // with 14 that differ
+	for i := range 4000 {
+		if err := add(i%7, uint64(i%2)); err != nil {
+			t.Fatal(err)
+		}
 	}
+	for i := range 100 {
+		if err := add(i, 0); err != nil {
+			return
+		}
+	}
+	t.Error("there is no bound")
 }
 
 // TestCausesApart: stacks that differ by two frames, or by one of two, are of two causes.
