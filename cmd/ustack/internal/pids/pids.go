@@ -49,7 +49,7 @@ func meant(proc, word string) string {
 	if !Exists(proc, word) {
 		return ""
 	}
-	return "; did you mean -p " + byName + word + "?"
+	return "; did you mean -p " + byName + regexp.QuoteMeta(word) + "?"
 }
 
 // matching returns the processes with a name in which an expression is found.

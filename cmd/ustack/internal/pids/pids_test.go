@@ -3,6 +3,7 @@ package pids_test
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ func TestParse(t *testing.T) {
 		{[]string{"0"}, nil, `not "0"`},
 		{[]string{"-1"}, nil, `not "-1"`},
 		{[]string{"1,"}, nil, `not ""`},
-		{[]string{own}, nil, "did you mean -p name:" + own + "?"},
+		{[]string{own}, nil, "did you mean -p name:" + regexp.QuoteMeta(own) + "?"},
 		{[]string{"bash"}, nil, `name:REGEX, not "bash"`},
 		{[]string{"name:"}, nil, "needs a regular expression"},
 		{[]string{"name:("}, nil, "needs a regular expression"},
