@@ -196,7 +196,7 @@ func (s *sink) finish() {
 	sayLast()
 	at := space.Monotonic()
 	for _, o := range s.wishes.take() {
-		if o.what != orderText && o.what != orderHTML {
+		if o.what == orderKeep || o.what == orderQuit {
 			continue // of no use any more
 		}
 		before := s.count
