@@ -35,7 +35,7 @@ func (f *Directory) find(p Program, _ tracefs.Time) *perfMap {
 	s := new(slot)
 	_ = s.update(f.root, mapName(p.PID), func(fs.FileInfo) error { return nil })
 	if s.perf != nil {
-		s.perf.done(0, -1<<62) // no reading tells old lines from new ones: the last one counts
+		s.perf.done(0, -1<<62) // old lines cannot be distinguished from new ones: the last one counts
 	}
 	f.put(p.PID, s)
 	return s.perf

@@ -27,8 +27,8 @@ type mapFile struct {
 }
 
 // maxTail bounds the end that is kept, to see that a file has only grown. Of a file of which
-// no more than maxSummed was read, all of that is compared: a program can have written its map
-// anew with the same end.
+// no more than maxSummed was read, all of that is compared: a program may have rewritten its map
+// with the same end.
 const (
 	maxTail   = 256
 	maxSummed = 1 << 20
@@ -118,9 +118,9 @@ func openIn(root *os.Root, name string) (*os.File, error) {
 // as far as that part shows, or its end if it is large.
 func (m *mapFile) grown(f *os.File) bool {
 	if m.read <= maxSummed {
-		b := make([]byte, m.read)
-		_, err := f.ReadAt(b, 0)
-		return err == nil && crc32.Checksum(b, sums) == m.sum
+		sum := crc32.New(sums)
+		n, err := io.Copy(sum, io.NewSectionReader(f, 0, m.read))
+		return err == nil && n == m.read && sum.Sum32() == m.sum
 	}
 	b := make([]byte, len(m.tail))
 	_, err := f.ReadAt(b, m.read-int64(len(b)))

@@ -244,8 +244,8 @@ func (m *perfMap) at(addr uint64) *entry {
 // means that the thread was at the address itself. Others are return addresses,
 // and the call is before them. If a function begins at the address, the call is
 // not sure: a signal may have interrupted the thread there, which the stack does
-// not show. t is when that was: of what has come and gone at the address, none is sure. So
-// it is of memory that has been removed; removed may be nil.
+// not show. t is when that was: of what has come and gone at the address, none is sure. The
+// same holds for memory that has been removed; removed may be nil.
 func (m *perfMap) code(addr uint64, ran bool, t tracefs.Time, removed removals) *filemap.Code {
 	e, at := m.at(addr), addr
 	if !ran {

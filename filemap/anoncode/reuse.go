@@ -18,7 +18,7 @@ import (
 func (m *perfMap) reading() uint32 { return uint32(len(m.times)) + 1 }
 
 // reading is when a reading began that did not find some entries yet, 0 if there was none,
-// and when the one had ended that found them: the program wrote them in between.
+// and when the reading ended that found them: the program wrote them in between.
 type reading struct{ before, end tracefs.Time }
 
 // removals reports whether memory that a process had at an address was unmapped between two

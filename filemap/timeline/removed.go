@@ -2,6 +2,10 @@ package timeline
 
 import "ustack/tracefs"
 
+// mostLooked bounds how many versions of an address space are looked at for a frame: a program
+// can change its code all the time.
+const mostLooked = 512
+
 // Removed reports whether memory that a process had at an address went away between two times,
 // or may have, as far as was seen: it was unmapped, or moved, or other memory was moved there.
 // Memory whose permissions are changed stays.
@@ -10,8 +14,11 @@ func (j *Attributor) Removed(pid int, addr uint64, from, to tracefs.Time) bool {
 	if m := sp.At(to).Find(addr); m != nil && m.Since <= from {
 		return false
 	}
-	gone := false // later
+	gone, n := false, 0 // later
 	for v := range sp.Between(from, to) {
+		if n++; n > mostLooked {
+			return true
+		}
 		m := v.Find(addr)
 		if m != nil && gone {
 			return true
