@@ -37,8 +37,8 @@ func (b *Band) followCPUs() {
 	b.hotplug.Done(t)
 }
 
-// came opens the ring of a CPU. Which threads are there now to be followed is unknown, if
-// they are not all.
+// came opens the ring of a CPU. If only some threads are followed, which of them there are now
+// is unknown.
 func (rs *rings) came(cpu int) (*ring, error) {
 	if rs.own {
 		return nil, perf.ErrDenied

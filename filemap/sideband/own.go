@@ -9,30 +9,27 @@ import (
 	"ustack/tracefs/perf"
 )
 
-// rounds bounds how often the threads are listed that were made while others were opened.
+// rounds bounds how often the threads are listed. What was made while the first ones were
+// opened may not be followed yet, and is listed next; later on, threads that are made are
+// those of followed ones, and are followed, too.
 const rounds = 10
 
-// errRestless means that some threads, and what they map, would go unseen.
-var errRestless = errors.New("opening a perf side band: threads come faster than they can be followed; begin when fewer do, or give ustack CAP_PERFMON")
-
 // openOwn opens the rings for some threads and what they start, where we may not watch
-// CPUs. What others do goes unseen, and the tracepoints are for those who may.
+// CPUs. What others do goes unseen, and tracepoints need CAP_PERFMON.
 func (rs *rings) openOwn() error {
 	cpus, err := perf.OnlineCPUs(rs.opt.Sys)
 	if err != nil {
 		return err
 	}
 	rs.own, rs.tracepoints, rs.opt.ExecEvent, rs.probe, rs.raw = true, nil, 0, 0, false
-	known, fresh := make(map[int]bool), true
-	for n := 0; fresh; n++ {
-		if n == rounds {
-			return errRestless
-		}
+	rs.x32 = false
+	known := make(map[int]bool)
+	for range rounds {
 		tids, err := rs.opt.Threads()
 		if err != nil {
 			return fmt.Errorf("listing the threads of the perf side band: %w", err)
 		}
-		fresh = false
+		fresh := false
 		for _, tid := range tids {
 			if known[tid] {
 				continue
@@ -41,6 +38,9 @@ func (rs *rings) openOwn() error {
 			if err := rs.openThread(tid, cpus); err != nil {
 				return err
 			}
+		}
+		if !fresh {
+			break
 		}
 	}
 	if len(rs.list) == 0 {
