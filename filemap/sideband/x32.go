@@ -28,7 +28,7 @@ var x32Calls = [...]int{9, 11, 12, 25, 28, 30, 56, 57, 58, 67, 157, 207, 435, 44
 // mayBeX32 reports whether a process can make such calls.
 func mayBeX32() bool { return runtime.GOARCH == "amd64" && (filtered() || x32Works()) }
 
-// x32Works tries one. A filter of system calls could end us.
+// x32Works tries one. A filter of system calls could kill ustack.
 func x32Works() bool {
 	if filtered() {
 		return false
@@ -41,7 +41,7 @@ func x32Works() bool {
 // one.
 func filtered() bool {
 	text, err := os.ReadFile("/proc/self/status")
-	return err != nil || !bytes.Contains(text, []byte("\nSeccomp:\t0\n"))
+	return err != nil || bytes.Contains(text, []byte("\nSeccomp:\t")) && !bytes.Contains(text, []byte("\nSeccomp:\t0\n"))
 }
 
 // compatFilter has the kernel report calls by raw_syscalls:sys_enter that other tracepoints

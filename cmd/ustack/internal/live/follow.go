@@ -146,9 +146,9 @@ func (fl *following) choose(o *Options, root *instance.Root, saved *saver, opt *
 	return err
 }
 
-// ownThreads returns the list of the threads that a side band can be for which we may not
-// have of the whole machine, nil if all are traced or the events come from an instance. A
-// command is started by one of our threads.
+// ownThreads returns a function that lists the threads to follow where perf refuses the whole
+// machine, nil if all are traced or the events come from an instance. A command is started by
+// a thread of this process.
 func (fl *following) ownThreads(o *Options) func() ([]int, error) {
 	switch {
 	case o.Source != sources.Perf:

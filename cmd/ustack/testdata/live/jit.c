@@ -11,7 +11,7 @@
 //	many     as one does, and makes other code in the same places, 300 times, with names
 //		 of all kinds
 //	removed  as one does, and then maps other memory in the place of both, with the same
-//		 code, of which it does not tell
+//		 code, and does not write it to the map
 //	exec     by the map of the program that it was before: it executes itself
 //
 // It writes the name and the address of each function, and the name of the map.

@@ -57,7 +57,7 @@ func New(opt Options) (*Recorder, error) {
 }
 
 // Denied reports whether an event that the kernel has may not be traced by us, not even in
-// a thread of ours.
+// our own thread.
 func Denied(root *instance.Root, specs []instance.Spec) bool {
 	for _, spec := range specs {
 		id, err := root.ID(instance.Event{System: spec.System, Name: spec.Event})
