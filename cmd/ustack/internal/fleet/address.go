@@ -25,6 +25,7 @@ type Address struct {
 	Host     string // with its port
 	Database string // of ClickHouse
 	Secure   bool   // TLS
+	Ingest   bool   // of Pyroscope: its older API, /ingest
 }
 
 // Kind is a kind of server, as the scheme of an address has it.
@@ -80,12 +81,12 @@ func parseAddress(text string, kind Kind) (*Address, error) {
 	switch {
 	case strings.Contains(text, "@"):
 		return nil, errInAddress(kind)
-	case kind != KindClickHouse && (err != nil || Kind(u.Scheme) != kind || u.Hostname() == "" || u.Fragment != "" || strings.Trim(u.Path, "/") != ""):
-		return nil, fmt.Errorf("an address is %s://HOST[:PORT][?secure=true]", kind)
+	case kind != KindClickHouse && (err != nil || Kind(u.Scheme) != kind || u.Hostname() == "" || u.Fragment != "" || !kind.has(u.Path)):
+		return nil, fmt.Errorf("an address is %s://HOST[:PORT]%s[?secure=true]", kind, map[Kind]string{KindPyroscope: "[" + ingest + "]"}[kind])
 	case err != nil || Kind(u.Scheme) != kind || u.Hostname() == "" || u.Fragment != "":
 		return nil, fmt.Errorf("an address is %sHOST[:PORT][/DATABASE][?secure=true]", Scheme)
 	}
-	a := &Address{Kind: kind}
+	a := &Address{Kind: kind, Ingest: kind == KindPyroscope && u.Path == ingest}
 	if kind == KindClickHouse {
 		if a.Database = strings.TrimPrefix(u.Path, "/"); a.Database == "" {
 			a.Database = DefaultDatabase
@@ -110,6 +111,14 @@ func parseAddress(text string, kind Kind) (*Address, error) {
 	}
 	a.Host = net.JoinHostPort(u.Hostname(), port)
 	return a, nil
+}
+
+// ingest is the path of Pyroscope's older API.
+const ingest = "/ingest"
+
+// has reports whether an address of a server of profiles may have a path.
+func (k Kind) has(path string) bool {
+	return strings.Trim(path, "/") == "" || k == KindPyroscope && path == ingest
 }
 
 // DefaultDatabase is the database unless one is given.

@@ -11,10 +11,10 @@ import (
 // TestParseAddress: what is an address, and what an error has of one that is not.
 func TestParseAddress(t *testing.T) {
 	for text, want := range map[string]Address{
-		"clickhouse://h":                        {KindClickHouse, "h:8123", "default", false},
-		"clickhouse://h/fleet":                  {KindClickHouse, "h:8123", "fleet", false},
-		"clickhouse://h/?secure=true":           {KindClickHouse, "h:8443", "default", true},
-		"clickhouse://[::1]:9/_f1?secure=false": {KindClickHouse, "[::1]:9", "_f1", false},
+		"clickhouse://h":                        {KindClickHouse, "h:8123", "default", false, false},
+		"clickhouse://h/fleet":                  {KindClickHouse, "h:8123", "fleet", false, false},
+		"clickhouse://h/?secure=true":           {KindClickHouse, "h:8443", "default", true, false},
+		"clickhouse://[::1]:9/_f1?secure=false": {KindClickHouse, "[::1]:9", "_f1", false, false},
 	} {
 		if got, err := ParseAddress(text); err != nil || *got != want {
 			t.Errorf("%s: %+v, %v", text, got, err)
@@ -34,18 +34,19 @@ func TestParseAddress(t *testing.T) {
 // TestParseTarget: servers of profiles have no database, and other ports.
 func TestParseTarget(t *testing.T) {
 	for text, want := range map[string]Address{
-		"otlp://h":                      {KindOTLP, "h:4318", "", false},
-		"OTLP://h/":                     {KindOTLP, "h:4318", "", false},
-		"otlp://h:1?secure=true":        {KindOTLP, "h:1", "", true},
-		"pyroscope://h":                 {KindPyroscope, "h:4040", "", false},
-		"pyroscope://[::1]?secure=true": {KindPyroscope, "[::1]:443", "", true},
-		"clickhouse://h/fleet":          {KindClickHouse, "h:8123", "fleet", false},
+		"otlp://h":                      {KindOTLP, "h:4318", "", false, false},
+		"OTLP://h/":                     {KindOTLP, "h:4318", "", false, false},
+		"otlp://h:1?secure=true":        {KindOTLP, "h:1", "", true, false},
+		"pyroscope://h":                 {KindPyroscope, "h:4040", "", false, false},
+		"pyroscope://[::1]?secure=true": {KindPyroscope, "[::1]:443", "", true, false},
+		"pyroscope://h/ingest":          {KindPyroscope, "h:4040", "", false, true},
+		"clickhouse://h/fleet":          {KindClickHouse, "h:8123", "fleet", false, false},
 	} {
 		if got, err := ParseTarget(text); err != nil || *got != want {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"otlp://", "otlp://h/fleet", "otlp://u:s3cret@h", "pyroscope://h#s3cret", "pyroscope://h?s3cret", "otlps://h", "://h", "otlp:h"} {
+	for _, text := range []string{"otlp://", "otlp://h/fleet", "otlp://h/ingest", "pyroscope://h/ingest/x", "otlp://u:s3cret@h", "pyroscope://h#s3cret", "pyroscope://h?s3cret", "otlps://h", "://h", "otlp:h"} {
 		if got, err := ParseTarget(text); err == nil || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%q: %+v, %v", text, got, err)
 		}

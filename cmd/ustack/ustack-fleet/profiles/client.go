@@ -22,6 +22,7 @@ type Client struct {
 	Wait clickhouse.Backoff
 
 	kind        fleet.Kind
+	ingest      bool
 	url         string
 	credentials *fleet.Credentials
 	http        *http.Client
@@ -43,7 +44,7 @@ func New(to *fleet.Address, c *fleet.Credentials, transport http.RoundTripper) *
 		transport = http.DefaultTransport
 	}
 	return &Client{
-		Wait: clickhouse.DefaultBackoff(), kind: to.Kind, url: scheme + "://" + to.Host, credentials: c,
+		Wait: clickhouse.DefaultBackoff(), kind: to.Kind, ingest: to.Ingest, url: scheme + "://" + to.Host, credentials: c,
 		http: &http.Client{
 			Transport: transport, Timeout: answerTime,
 			// Another server would get the password.
@@ -55,28 +56,45 @@ func New(to *fleet.Address, c *fleet.Credentials, transport http.RoundTripper) *
 // Send sends a report, again while the server does not answer or is too busy: its status is
 // 429 or 5xx. again is called before each time; it may be nil.
 func (c *Client) Send(ctx context.Context, r *Report, again func(error, time.Duration)) error {
-	var body []byte
-	var err error
-	path, kind := "/v1development/profiles", "application/x-protobuf"
-	if c.kind == fleet.KindPyroscope {
-		path, kind = "/push.v1.PusherService/Push", "application/json"
-		body, err = PushV1(r)
-	} else {
-		body, err = OTLP(r)
-	}
-	if err == nil {
-		body, err = zipped(body)
-	}
+	m, err := c.message(r)
 	if err != nil {
 		return err
 	}
 	return c.Wait.Retry(ctx, again, func() error {
-		answer, err := c.post(ctx, path, kind, body)
+		answer, err := c.post(ctx, m)
 		if err != nil || c.kind == fleet.KindPyroscope {
 			return err
 		}
 		return rejected(answer, c.credentials)
 	})
+}
+
+// message is what is posted.
+type message struct {
+	path, kind string
+	body       []byte
+	gzip       bool // the body is compressed, as HTTP knows it
+}
+
+// message returns what is posted of a report.
+func (c *Client) message(r *Report) (m message, err error) {
+	switch {
+	case c.ingest:
+		m.path, m.kind = Ingest(r), "application/octet-stream"
+		m.body, err = Pprof(r)
+		return m, err
+	case c.kind == fleet.KindPyroscope:
+		m.path, m.kind = "/push.v1.PusherService/Push", "application/json"
+		m.body, err = PushV1(r)
+	default:
+		m.path, m.kind = "/v1development/profiles", "application/x-protobuf"
+		m.body, err = OTLP(r)
+	}
+	if err == nil {
+		m.gzip = true
+		m.body, err = zipped(m.body)
+	}
+	return m, err
 }
 
 func zipped(body []byte) ([]byte, error) {
@@ -90,14 +108,16 @@ func zipped(body []byte) ([]byte, error) {
 }
 
 // post sends a request and returns the body of the answer.
-func (c *Client) post(ctx context.Context, path, kind string, body []byte) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+path, bytes.NewReader(body))
+func (c *Client) post(ctx context.Context, m message) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+m.path, bytes.NewReader(m.body))
 	if err != nil {
 		return nil, fmt.Errorf("asking the server: %w", err)
 	}
-	request.Header.Set("Content-Type", kind)
-	request.Header.Set("Content-Encoding", "gzip")
-	if c.kind == fleet.KindPyroscope {
+	request.Header.Set("Content-Type", m.kind)
+	if m.gzip {
+		request.Header.Set("Content-Encoding", "gzip")
+	}
+	if c.kind == fleet.KindPyroscope && !c.ingest {
 		request.Header.Set("Connect-Protocol-Version", "1")
 	}
 	if c.credentials.User() != "" {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/pprof/profile"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"ustack/cmd/ustack/internal/fleet"
@@ -64,6 +65,45 @@ func TestSend(t *testing.T) {
 		if err != nil || again != 3 || len(bodies) != 4 || bodies[0] != bodies[3] {
 			t.Errorf("%s: %v, sent %d times, %d times again", kind, err, len(bodies), again)
 		}
+	}
+}
+
+// TestIngest: Pyroscope's older API gets the profile itself, and in the query whose it is and when
+// it was; nothing of a report adds labels.
+func TestIngest(t *testing.T) {
+	r := specimen()
+	r.Device, r.OS, r.Begun, r.Duration = "one,os=two}", "", 1_700_000_000_500_000_000, 2_000_000_000
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
+		q := request.URL.Query()
+		name, _, _ := strings.Cut(q.Get("name"), "kernel=")
+		if request.URL.Path != "/ingest" || q.Get("format") != "pprof" || q.Get("from") != "1700000000" || q.Get("until") != "1700000002" || strings.TrimRight(name, ",}") != "ustack{device=one_os_two_" {
+			t.Errorf("%s, %q", request.URL, q)
+		}
+		if user, password, _ := request.BasicAuth(); user != "u" || password != "s3cret" || request.Header.Get("Content-Encoding") != "" {
+			t.Errorf("as %s, %s", user, request.Header)
+		}
+		p, err := profile.Parse(request.Body)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		want, ns := int64(0), int64(0)
+		for _, s := range r.Samples {
+			if s.Event == "" {
+				want += s.Value
+			}
+		}
+		for _, s := range p.Sample {
+			ns += s.Value[1]
+		}
+		if ns != want || ns == 0 {
+			t.Errorf("%d ns, want %d", ns, want)
+		}
+	}))
+	defer server.Close()
+	server.URL += "/ingest"
+	if err := client(t, fleet.KindPyroscope, server).Send(context.Background(), r, nil); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -4,6 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/google/pprof/profile"
 )
@@ -145,17 +149,45 @@ func PushV1(r *Report) ([]byte, error) {
 		return nil, err
 	}
 	id := fmt.Sprintf("%08x-%04x-4%03x-8000-%012x", r.Key>>32, r.Key>>16&0xffff, r.Key&0xfff, r.Key>>12&0xf)
-	one := series{Samples: []sample{{raw, id}}}
-	for _, l := range []label{
-		{"__name__", "mutex"}, {"service_name", "ustack"}, {"device", r.Device}, {"os", r.OS}, {"kernel", r.Kernel}, {"arch", r.Arch},
-	} {
-		if l.Value != "" {
-			one.Labels = append(one.Labels, l)
-		}
-	}
+	one := series{Labels: append([]label{{"__name__", "mutex"}, {"service_name", service}}, labels(r)...), Samples: []sample{{raw, id}}}
 	body, err := json.Marshal(push{[]series{one}})
 	if err != nil {
 		return nil, fmt.Errorf("writing a profile: %w", err)
 	}
 	return body, nil
+}
+
+// service is the name of what is profiled.
+const service = "ustack"
+
+// labels returns what a report's profiles are found by, without what is unknown.
+func labels(r *Report) []label {
+	return slices.DeleteFunc([]label{{"device", r.Device}, {"os", r.OS}, {"kernel", r.Kernel}, {"arch", r.Arch}},
+		func(l label) bool { return l.Value == "" })
+}
+
+// Ingest returns the path and the query by which Pyroscope's older API takes the profile of a
+// report, as pprof: https://grafana.com/docs/pyroscope, "Server HTTP API".
+func Ingest(r *Report) string {
+	var of []string
+	for _, l := range labels(r) {
+		of = append(of, l.Name+"="+plain(l.Value))
+	}
+	query := url.Values{"name": {service + "{" + strings.Join(of, ",") + "}"}, "format": {"pprof"}, "spyName": {service}}
+	if r.Begun != 0 {
+		const second = int64(1e9)
+		query.Set("from", strconv.FormatInt(r.Begun/second, 10))
+		query.Set("until", strconv.FormatInt((r.Begun+r.Duration)/second, 10))
+	}
+	return "/ingest?" + query.Encode()
+}
+
+// plain returns a label's value without what separates labels in a name of that API.
+func plain(value string) string {
+	return strings.Map(func(c rune) rune {
+		if strings.ContainsRune(`{},="`, c) {
+			return '_'
+		}
+		return c
+	}, value)
 }

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -60,8 +61,9 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("otlp://%s\npyroscope://%s\n", port, l.Addr())
+	fmt.Printf("otlp://%s\npyroscope://%s\npyroscope://%[2]s/ingest\n", port, l.Addr())
 	mux := http.NewServeMux()
+	mux.HandleFunc("POST /ingest", ingest)
 	mux.Handle(pushv1connect.NewPusherServiceHandler(&pyroscope{seen: make(map[string]bool)}))
 	return http.Serve(l, mux)
 }
@@ -108,17 +110,36 @@ func (p *pyroscope) Push(_ context.Context, request *connect.Request[pushv1.Push
 				p.seen[s.ID] = true
 				return nil, connect.NewError(connect.CodeResourceExhausted, fmt.Errorf("not now"))
 			}
-			parsed, err := profile.Parse(bytes.NewReader(s.RawProfile))
+			ns, n, err := waits(bytes.NewReader(s.RawProfile))
 			if err != nil {
 				return nil, connect.NewError(connect.CodeInvalidArgument, err)
-			}
-			var n, ns int64
-			for _, s := range parsed.Sample {
-				n += s.Value[0]
-				ns += s.Value[1]
 			}
 			fmt.Println("pyroscope", series.Labels[0].Value, ns, n)
 		}
 	}
 	return connect.NewResponse(&pushv1.PushResponse{}), nil
+}
+
+// ingest takes a profile as Pyroscope's older API does.
+func ingest(w http.ResponseWriter, request *http.Request) {
+	q := request.URL.Query()
+	ns, n, err := waits(request.Body)
+	if err != nil || q.Get("name") == "" || q.Get("format") != "pprof" {
+		http.Error(w, fmt.Sprint(err), http.StatusBadRequest)
+		return
+	}
+	fmt.Println("ingest", q.Get("spyName"), ns, n)
+}
+
+// waits returns how long the waits of a profile took, and how many there are.
+func waits(r io.Reader) (ns, n int64, err error) {
+	parsed, err := profile.Parse(r)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, s := range parsed.Sample {
+		n += s.Value[0]
+		ns += s.Value[1]
+	}
+	return ns, n, nil
 }
