@@ -39,7 +39,7 @@ func OpenBudget(f *budget.Flags, out, proc string, say func(format string, args 
 	}
 	b := &Budget{book: book}
 	if f.CountsDuplicates() {
-		b.duplicates = newDuplicates(book)
+		b.duplicates = newDuplicates(book, say)
 	}
 	return b, nil
 }

@@ -33,7 +33,13 @@ func budgetFlags(t *testing.T, args ...string) *budget.Flags {
 // opened opens a budget.
 func opened(t *testing.T, out string, args ...string) *Budget {
 	t.Helper()
-	b, err := OpenBudget(budgetFlags(t, args...), out, "/proc", t.Logf)
+	return openedSaying(t, t.Logf, out, args...)
+}
+
+// openedSaying opens a budget that reports to say.
+func openedSaying(t *testing.T, say func(string, ...any), out string, args ...string) *Budget {
+	t.Helper()
+	b, err := OpenBudget(budgetFlags(t, args...), out, "/proc", say)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,13 +12,14 @@ import (
 // recorder has written it.
 type duplicates struct {
 	book  *budget.Book
+	say   func(format string, args ...any)
 	known []string // what index has
 	index *cause.Index
 	last  []time.Time // parallel to known: when a duplicate was counted
 }
 
-func newDuplicates(book *budget.Book) *duplicates {
-	return &duplicates{book: book, index: cause.NewIndex()}
+func newDuplicates(book *budget.Book, say func(format string, args ...any)) *duplicates {
+	return &duplicates{book: book, say: say, index: cause.NewIndex()}
 }
 
 // leastWhile is how long duplicates of a cause are one at least: each is written to the disk.
@@ -35,8 +36,12 @@ func (d *duplicates) take(c *cause.Cause, now time.Time, while time.Duration) (b
 	if !ok {
 		return false, nil
 	}
-	if last := d.last[at]; !last.IsZero() && now.Sub(last) < max(while, leastWhile) {
+	last := d.last[at]
+	if !last.IsZero() && now.Sub(last) < max(while, leastWhile) {
 		return true, nil
+	}
+	if last.IsZero() {
+		d.say("this day has a report with the same cause: more of them are counted (--duplicates=write writes them)")
 	}
 	d.last[at] = now
 	return true, d.book.Duplicate()

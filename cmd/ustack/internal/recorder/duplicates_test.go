@@ -28,9 +28,10 @@ func TestDuplicates(t *testing.T) {
 	name := filepath.Join(dir, "report.zst")
 	trace := capturetest.Read(t, "../../../../testdata/git-grep/trace.txt.zst")
 	clock := time.Now()
+	said := 0
 	run := func(args []string, causes ...*cause.Cause) {
 		t.Helper()
-		b := opened(t, name, args...)
+		b := openedSaying(t, func(string, ...any) { said++ }, name, args...)
 		o := NewRing(Options{Name: name, Proc: "/proc", Version: "test", Budget: b, Reporter: &live.Reporter{Command: "record", Out: io.Discard}}, RingOptions{MaxFiles: 99, CoolDown: time.Minute})
 		o.now = func() time.Time { return clock }
 		if _, err := o.Open(&live.Start{Wake: func(string) error { return nil }}); err != nil {
@@ -60,6 +61,9 @@ func TestDuplicates(t *testing.T) {
 	budgeted := []string{"--budget=99/day"}
 	run(budgeted, contention(), contention(), contention(9))
 	reports(1)
+	if said != 1 {
+		t.Errorf("said %d times that duplicates are counted", said)
+	}
 	run(budgeted, contention())
 	reports(1)
 	run(budgeted, contention(9, 10))
