@@ -284,6 +284,9 @@ func TestStartInStorm(t *testing.T) {
 		t.Fatal(err)
 	}
 	drain(t, b)
+	if b.breaks+b.unseen > 0 {
+		t.Skip("records were lost while all processes were read: the machine is too busy for this")
+	}
 	for _, cmd := range cmds {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", cmd.Process.Pid))
 		if err != nil {
@@ -312,6 +315,9 @@ func TestStartInStorm(t *testing.T) {
 			if len(s.ms) > 3 && len(v) > 0 && v[0].Exact && v[len(v)-1].Exact {
 				checkShown(t, b, s, v[len(v)-1].To != space.Forever) // the last one may still be ending
 				n++
+				if t.Failed() {
+					return // there can be thousands
+				}
 			}
 		}
 	}
