@@ -48,3 +48,27 @@ func TestRemoved(t *testing.T) {
 		t.Error("of a process that is not known")
 	}
 }
+
+// TestRemovedOften: of a process that changes its code all the time, so much is looked at and no
+// more, and what was not looked at may have been removed.
+func TestRemovedOften(t *testing.T) {
+	spaces := space.New()
+	j := New(Options{Spaces: spaces})
+	jit := &procmap.Mapping{Start: 0x1000, End: 0x2000, Kind: procmap.Anonymous, Name: "[anon]", Perms: procmap.Read | procmap.Exec}
+	other := *jit
+	other.Start, other.End = 0x8000, 0x9000
+	spaces.Exec(7, "jit", 10)
+	at := tracefs.Time(20)
+	for range mostLooked + 2 {
+		spaces.MapExact(7, &other, at)
+		spaces.Unmap(7, 0x8000, 0x9000, at+1)
+		at += 2
+	}
+	spaces.MapExact(7, jit, at)
+	if j.Removed(7, 0x1800, at-100, at+5) {
+		t.Error("memory that came was removed")
+	}
+	if !j.Removed(7, 0x1800, 10, at+5) {
+		t.Error("all versions were looked at")
+	}
+}

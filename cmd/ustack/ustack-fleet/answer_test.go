@@ -15,18 +15,25 @@ import (
 	"ustack/cmd/ustack/internal/command"
 )
 
-// fill makes tables of a few reports: device, operating system, and times of waits by lock.
-func fill(t *testing.T, dir string) {
+// openPart opens a directory of tables, and begins a part.
+func openPart(t *testing.T, dir string) (*store, *part) {
 	t.Helper()
 	s, err := openStore(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
 	p, err := s.newPart()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s, p
+}
+
+// fill makes tables of a few reports: device, operating system, and times of waits by lock.
+func fill(t *testing.T, dir string) {
+	t.Helper()
+	s, p := openPart(t, dir)
+	defer s.Close()
 	for i, r := range []struct {
 		device, os string
 		waits      map[string][]int64

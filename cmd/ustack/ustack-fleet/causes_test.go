@@ -91,15 +91,8 @@ func (c *collector) plantedWait(p planted, number int64) {
 // second one. The reports are written in an order.
 func plantReports(t *testing.T, dir string, list []planted, order []int) {
 	t.Helper()
-	s, err := openStore(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, p := openPart(t, dir)
 	defer s.Close()
-	p, err := s.newPart()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, i := range order {
 		random := rand.New(rand.NewPCG(9, uint64(i)))
 		one := list[i%len(list)]

@@ -1,20 +1,15 @@
 package main
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/cespare/xxhash/v2"
 
 	"ustack/cmd/ustack/internal/tables"
-	"ustack/filemap"
-	"ustack/render/tally"
 	"ustack/tracefs"
 )
 
@@ -47,15 +42,6 @@ type eventKey struct {
 type counted struct {
 	first int64 // time stamp
 	n     int64
-}
-
-// stack is a stack of the report.
-type stack struct {
-	row    stackRow
-	frames []frameRow
-	trust  filemap.Trust
-	sum    []byte
-	site   *frameRow
 }
 
 // lock is a lock of the report.
@@ -219,85 +205,6 @@ func (c *collector) frame(v *values) error {
 	return nil
 }
 
-// trustOf returns the trust of a word.
-func trustOf(word string) filemap.Trust {
-	for _, t := range []filemap.Trust{filemap.Verified, filemap.Announced, filemap.Inferred, filemap.Late, filemap.Claimed} {
-		if word == t.String() {
-			return t
-		}
-	}
-	return 0
-}
-
-// weight orders trust: a stack is trusted as its least trusted frame.
-func weight(t filemap.Trust) int {
-	for i, one := range []filemap.Trust{0, filemap.Verified, filemap.Announced, filemap.Inferred, filemap.Late, filemap.Claimed} {
-		if t == one {
-			return i
-		}
-	}
-	return 0
-}
-
-// add adds a frame.
-func (s *stack) add(f frameRow, t filemap.Trust) {
-	s.frames = append(s.frames, f)
-	if weight(t) > weight(s.trust) {
-		s.trust = t
-	}
-	switch {
-	case f.Path == nil:
-		s.sum = appendText(append(s.sum, 'r'), f.Reason)
-	case f.BuildID != nil:
-		s.sum = appendText(append(s.sum, 'b'), f.BuildID)
-	default:
-		s.sum = appendText(append(s.sum, 'p'), f.Path)
-	}
-	if f.Offset != nil {
-		s.sum = binary.LittleEndian.AppendUint64(s.sum, uint64(*f.Offset))
-	}
-	if f.Ran && f.Depth > 0 {
-		s.sum = append(s.sum, 'i')
-	}
-	if s.site == nil && f.Path != nil && (&filemap.File{Path: *f.Path}).Application() {
-		site := f
-		s.site = &site
-	}
-}
-
-// appendText appends a text with its length.
-func appendText(b []byte, text *string) []byte {
-	if text == nil {
-		return binary.LittleEndian.AppendUint32(b, 0)
-	}
-	return append(binary.LittleEndian.AppendUint32(b, uint32(len(*text))+1), *text...)
-}
-
-// endStack gives the open stack its key.
-func (c *collector) endStack() {
-	s := c.open
-	if s == nil {
-		return
-	}
-	c.open = nil
-	if s.row.Cut {
-		s.sum = append(s.sum, 'c')
-	}
-	s.row.Stack, s.row.Frames = stackKey(s.sum), int32(len(s.frames))
-	for i := range s.frames {
-		s.frames[i].Stack = s.row.Stack
-	}
-	s.sum = nil
-}
-
-// stackKey returns the key of a stack: the first 8 bytes of the SHA-256 of its frames, little-endian.
-// Samples of all devices show the frames of the first stack with their key, so that no device may
-// make one with the key of another's, which is easy with xxhash.
-func stackKey(frames []byte) uint64 {
-	sum := sha256.Sum256(frames)
-	return binary.LittleEndian.Uint64(sum[:])
-}
-
 // trace takes the row of the trace.
 func (c *collector) trace(v *values) error {
 	if unit := v.text("time_unit"); unit != "ns" {
@@ -394,114 +301,6 @@ func offset(f *frameRow) uint64 {
 		return 1<<64 - 1
 	}
 	return uint64(*f.Offset)
-}
-
-// finish completes the rows: the report, its times as times of the day, and its counts.
-func (c *collector) finish(report uint64, name string, now time.Time) {
-	c.endStack()
-	for _, key := range c.order {
-		n := c.counted[key]
-		row := sampleRow{Event: key.name, Weight: float64(n.n), Time: &n.first}
-		row.at(c.stacks[key.stack])
-		c.samples = append(c.samples, row)
-	}
-	d := &c.device
-	d.Report, d.Name = report, strings.ToValidUTF8(name, "\ufffd")
-	d.OS, d.Kernel, d.Arch, d.Ustack = c.head["os"], c.head["kernel"], c.head["arch"], c.head["ustack"]
-	if d.Device = c.head["boot_id"]; d.Device == "" {
-		d.Device = fmt.Sprintf("report-%016x", report)
-	}
-	d.Recording = recordingOf(c.head, report)
-	d.Refused, d.Duplicates = c.notWritten("refused"), c.notWritten("duplicates")
-	weight, _ := c.weight() // whole has returned the error
-	begun := c.endNS - d.Duration
-	d.Begun = c.utc(&begun, now)
-	for i := range c.samples {
-		row := &c.samples[i]
-		row.Report, row.Device = report, d.Device
-		row.Weight *= weight
-		row.Time = c.utc(row.Time, now)
-	}
-}
-
-// recordingOf returns the key of the recording that a report is of.
-func recordingOf(head map[string]string, report uint64) uint64 {
-	boot, begun := head["boot_id"], head["begun"]
-	if boot == "" || begun == "" {
-		return report
-	}
-	return xxhash.Sum64(appendText(appendText(nil, &boot), &begun))
-}
-
-// weight returns for how many reports this one stands: it was written with a probability.
-func (c *collector) weight() (float64, error) {
-	word, ok := c.head["weight"]
-	if !ok {
-		return 1, nil
-	}
-	w, err := strconv.ParseFloat(word, 64)
-	if err != nil || !(w >= 1 && w <= tally.MaxWeight) {
-		return 1, fmt.Errorf("its weight, %.20q, is not a number from 1 to %g", word, float64(tally.MaxWeight))
-	}
-	return w, nil
-}
-
-// notWritten returns how many reports the device did not write, for a reason. It cannot have been
-// asked for more in the time of a recorder.
-func (c *collector) notWritten(reason string) int64 {
-	const most = 1 << 32
-	n, err := strconv.ParseInt(c.head[reason], 10, 64)
-	if err != nil || n < 0 || n > most {
-		return 0
-	}
-	return n
-}
-
-// Reasons for which a report is not whole.
-var (
-	errCut     = fmt.Errorf("its last line is missing: it was cut (%w)", io.ErrUnexpectedEOF)
-	errChanged = errors.New("it was changed")
-)
-
-// whole returns an error if the report does not have the events that it says it has, or a weight
-// that it cannot have: it was changed. A trace that is no report says nothing.
-func (c *collector) whole() error {
-	var events, left int64
-	said := false
-	for word := range strings.FieldsSeq(c.head["end"]) {
-		key, value, _ := strings.Cut(word, "=")
-		n, err := strconv.ParseInt(value, 10, 64)
-		switch {
-		case key == "events" && err == nil:
-			events, said = n, true
-		case key == "left_out_events" && err == nil:
-			left = n
-		}
-	}
-	if !said && c.head["version"] != "" {
-		return errCut
-	}
-	if said && events-left != c.device.Events {
-		return fmt.Errorf("its last line says that it has %d events, and it has %d: %w", events-left, c.device.Events, errChanged)
-	}
-	_, err := c.weight()
-	return err
-}
-
-// utc returns a time of the trace as nanoseconds of UTC, nil if that is unknown: the report
-// does not say what its clock is, or it would be before ustack existed, or after today.
-func (c *collector) utc(at *int64, now time.Time) *int64 {
-	offset, err := strconv.ParseInt(c.head["clock_offset_ns"], 10, 64)
-	if err != nil || at == nil {
-		return nil
-	}
-	first := time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC)
-	t := time.Unix(0, offset).Add(time.Duration(*at))
-	if t.Before(first) || t.After(now.Add(24*time.Hour)) {
-		return nil
-	}
-	ns := t.UnixNano()
-	return &ns
 }
 
 // some returns a text, nil if it is empty.

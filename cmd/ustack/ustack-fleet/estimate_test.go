@@ -22,14 +22,7 @@ func TestEstimate(t *testing.T) {
 	for round := range rounds {
 		dir := filepath.Join(t.TempDir(), fmt.Sprint(round))
 		truth := make(map[string]float64)
-		s, err := openStore(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		part, err := s.newPart()
-		if err != nil {
-			t.Fatal(err)
-		}
+		s, part := openPart(t, dir)
 		for device := range devices {
 			c := newCollector()
 			c.head["boot_id"], c.head["begun"], c.head["weight"] = fmt.Sprint("d", device), "then", fmt.Sprint(1/p)

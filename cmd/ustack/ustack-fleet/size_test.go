@@ -12,15 +12,8 @@ import (
 func TestSampleSize(t *testing.T) {
 	const reports, waits, stacks = 40, 5000, 1000
 	dir := t.TempDir()
-	s, err := openStore(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, p := openPart(t, dir)
 	defer s.Close()
-	p, err := s.newPart()
-	if err != nil {
-		t.Fatal(err)
-	}
 	random := rand.New(rand.NewPCG(19, 4))
 	for i := range reports {
 		c := newCollector()

@@ -370,5 +370,11 @@ func TestCauses(t *testing.T) {
 	b.state.Boot, b.state.WallBoot = m.boot, ""
 	m.truth += dayLength
 	want()
+	report("of yesterday", func(f *os.File, final string, r *Report) {
+		check(t, os.Rename(f.Name(), final))
+		m.truth += dayLength
+		crash(f, final, r)
+	})
+	want() // the new day has no report with this cause
 	check(t, b.Close())
 }

@@ -82,6 +82,34 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
+// TestRefusalsApart: where nothing cools down, triggers that come at once are one refusal, as each
+// is written to the disk.
+func TestRefusalsApart(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "report.zst")
+	b := opened(t, name, "--budget=1/day")
+	o := NewRing(Options{Name: name, Proc: "/proc", Budget: b, Reporter: &live.Reporter{Command: "record", Out: io.Discard}}, RingOptions{MaxFiles: 9})
+	if _, err := o.Open(&live.Start{Wake: func(string) error { return nil }}); err != nil {
+		t.Fatal(err)
+	}
+	clock := time.Now()
+	o.now = func() time.Time { return clock }
+	if err := o.write(new(resolve.Totals)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		clock = clock.Add(leastWhile)
+		for range 100 {
+			o.trigger("test", nil)
+		}
+	}
+	if n := b.book.Counts().Refused; n != 2 {
+		t.Errorf("%d refusals, want one a second", n)
+	}
+	if err := errors.Join(o.End(), b.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestDuplicatesOfOthers: duplicates of one cause do not keep the report of another one away.
 func TestDuplicatesOfOthers(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "report.zst")
@@ -104,6 +132,12 @@ func TestDuplicatesOfOthers(t *testing.T) {
 			}
 		}
 	}
+	before := o.written
+	o.opt.Chance = 1e-9
+	if o.trigger("test", contention()); !o.written.Equal(before) {
+		t.Error("a duplicate takes a chance, and cools down for all causes")
+	}
+	o.opt.Chance = 0
 	if o.trigger("test", contention(9, 10)); o.why != "test" {
 		t.Error("another cause is left out")
 	}
