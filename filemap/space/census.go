@@ -113,7 +113,7 @@ func (s *Spaces) count(used map[*File]bool) (list []int, sum int64) {
 	s.budget.number++
 	c := counter{census: s.budget.number, files: used}
 	s.Snapshot().Each(func(sp *Space) bool {
-		n := int64(0)
+		n := removalBytes * int64(len(sp.gone))
 		sp.chain(func(link *Space, _ int) bool {
 			for i := range link.versions {
 				n += versionBytes + link.versions[i].Mappings.root.count(&c)
@@ -174,11 +174,14 @@ func (s *Spaces) forget(list []int, sum int64, less func(sp *Space, b *budget) *
 func (s *Space) withoutPast(b *budget) *Space {
 	past := s.total() - 1
 	if past <= 0 {
+		if len(s.gone) > 1 {
+			return removing(s, s, s.gone.one())
+		}
 		return s
 	}
 	b.past.Add(int64(past))
 	last := s.versions[len(s.versions)-1]
-	return &Space{PID: s.PID, versions: []Version{last}, changed: s.changed, loads: s.loads.since(last.From), forked: s.ForkedOf(last.From), first: programOf(s, last.From)}
+	return &Space{PID: s.PID, versions: []Version{last}, changed: s.changed, loads: s.loads.since(last.From), forked: s.ForkedOf(last.From), first: programOf(s, last.From), gone: s.gone.one()}
 }
 
 // withoutAll returns the space without mappings, now and as long as it is the
@@ -191,7 +194,7 @@ func (s *Space) withoutAll(b *budget) *Space {
 	b.present.Add(1)
 	v := next.versions[0]
 	v.Mappings, v.Partial, v.Forgotten = Mappings{}, true, true
-	return &Space{PID: s.PID, versions: []Version{v}, changed: s.changed, loads: next.loads, forked: next.forked, first: next.first}
+	return &Space{PID: s.PID, versions: []Version{v}, changed: s.changed, loads: next.loads, forked: next.forked, first: next.first, gone: next.gone}
 }
 
 // total returns how many versions there are.

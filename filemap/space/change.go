@@ -39,11 +39,11 @@ func (s *Spaces) ReplaceAfter(p *procmap.Process, t, after tracefs.Time) bool {
 		}
 		if last.Partial || len(last.unknown) > 0 { // the news may be old
 			v.Fresh = false
-			return old.with(p.PID, v)
+			return removing(old, old.with(p.PID, v), old.gone.missing(last.Mappings, v.Mappings, t))
 		}
 		if kept < last.Mappings.Len() {
 			v.Fresh = v.Fresh || v.Comm != last.Comm
-			return old.with(p.PID, v)
+			return removing(old, old.with(p.PID, v), old.gone.missing(last.Mappings, v.Mappings, t))
 		}
 		v.From, v.Fresh, v.Exact, v.Parent = last.From, last.Fresh, last.Exact, last.Parent
 		if v.Mappings.Len() == kept && !better && v.Comm == last.Comm && v.StartTime == last.StartTime && v.Unseen == last.Unseen {
@@ -181,7 +181,7 @@ func (s *Spaces) Fork(parent, child int, t tracefs.Time) {
 	s.update(child, func(old *Space) *Space {
 		next := old.with(child, v)
 		if next != old {
-			next.loads = next.loads.ended(t)
+			next.loads, next.gone = next.loads.ended(t), next.gone.after(t)
 		}
 		return next
 	})
@@ -195,7 +195,8 @@ func (s *Spaces) Exec(pid int, comm string, t tracefs.Time) {
 		if i := old.at(t); i >= 0 {
 			v.StartTime = old.versions[i].StartTime
 		}
-		return old.with(pid, v)
+		next := old.with(pid, v)
+		return removing(old, next, next.gone.after(t))
 	})
 }
 
@@ -333,5 +334,6 @@ func (s *Space) unmapped(start, end uint64, t tracefs.Time, change func(unknown)
 	if !clash && slices.Equal(next, v.unknown) {
 		return s
 	}
-	return s.then(i, t, ms.under(v.Mappings, start, end, t), next)
+	was := v.Mappings.Between(start, end)
+	return removing(s, s.then(i, t, ms.under(v.Mappings, start, end, t), next), s.gone.without(was, start, end, t))
 }

@@ -119,6 +119,8 @@ type Space struct {
 	// changed is the time of the last change.
 	changed tracefs.Time
 	loads   loads
+	// gone is the code that was removed, see RemovedSince. The links of the chain do not have it.
+	gone gone
 }
 
 // Versions returns the versions of the PID's address space, the oldest first.
@@ -275,7 +277,7 @@ func (s *Space) copy(pid int, t tracefs.Time) *Space {
 	if s != nil {
 		next.versions = slices.Clone(s.versions)
 		next.changed = max(t, s.changed)
-		next.loads, next.older, next.forked, next.first = s.loads, s.older, s.forked, s.first
+		next.loads, next.older, next.forked, next.first, next.gone = s.loads, s.older, s.forked, s.first, s.gone
 	}
 	return next
 }

@@ -173,7 +173,7 @@ func (sh *shard) expire(before tracefs.Time) {
 			}
 		default:
 			sh.replace(sh.load(), pid, &Space{PID: pid, versions: append([]Version(nil), sp.versions[old:]...),
-				changed: sp.changed, loads: sp.loads.since(before), forked: sp.ForkedOf(sp.versions[old].From), first: programOf(sp, sp.versions[old].From)})
+				changed: sp.changed, loads: sp.loads.since(before), forked: sp.ForkedOf(sp.versions[old].From), first: programOf(sp, sp.versions[old].From), gone: sp.gone})
 		}
 	}
 }

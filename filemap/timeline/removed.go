@@ -1,6 +1,9 @@
 package timeline
 
-import "ustack/tracefs"
+import (
+	"ustack/filemap/space"
+	"ustack/tracefs"
+)
 
 // mostLooked bounds how many versions of an address space are looked at for a frame: a program
 // can change its code all the time.
@@ -14,7 +17,7 @@ func (j *Attributor) Removed(pid int, addr uint64, from, to tracefs.Time) bool {
 	if m := sp.At(to).Find(addr); m != nil && m.Since <= from {
 		return false
 	}
-	gone, n := false, 0 // later
+	gone, n, known := false, 0, space.Forever // later
 	for v := range sp.Between(from, to) {
 		if n++; n > mostLooked {
 			return true
@@ -25,6 +28,7 @@ func (j *Attributor) Removed(pid int, addr uint64, from, to tracefs.Time) bool {
 		}
 		// What came since a version began is in it, too.
 		gone = gone || (m == nil || m.Exact && m.Since > v.From) && !v.Partial
+		known = v.From
 	}
-	return false
+	return from < known && space.RemovedSince(sp, addr, from) // the versions of then may be forgotten
 }

@@ -72,3 +72,27 @@ func TestRemovedOften(t *testing.T) {
 		t.Error("all versions were looked at")
 	}
 }
+
+// TestRemovedForgotten: memory was removed, and it is long ago.
+func TestRemovedForgotten(t *testing.T) {
+	spaces := space.New()
+	j := New(Options{Spaces: spaces})
+	jit := &procmap.Mapping{Start: 0x1000, End: 0x2000, Kind: procmap.Anonymous, Name: "[anon]", Perms: procmap.Read | procmap.Exec}
+	other := *jit
+	other.Start, other.End = 0x5000, 0x6000
+	spaces.Exec(7, "jit", 10)
+	spaces.MapExact(7, jit, 20)
+	spaces.Unmap(7, 0x1000, 0x2000, 40)
+	spaces.MapExact(7, jit, 50)
+	spaces.MapExact(7, &other, 60)
+	spaces.Unmap(7, 0x8000, 0x9000, 70)
+	for _, when := range []string{"at once", "later"} {
+		if !j.Removed(7, 0x1800, 30, 100) || !j.Removed(7, 0x1800, 10, 100) {
+			t.Errorf("%s: it was not removed", when)
+		}
+		if j.Removed(7, 0x1800, 40, 100) || j.Removed(7, 0x5800, 10, 100) {
+			t.Errorf("%s: it was removed", when)
+		}
+		spaces.Expire(80)
+	}
+}
