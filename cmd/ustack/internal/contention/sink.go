@@ -7,6 +7,7 @@ import (
 
 	"ustack/cmd/ustack/internal/analysis"
 	"ustack/cmd/ustack/internal/live"
+	"ustack/cmd/ustack/internal/owners"
 	"ustack/filemap/resolve"
 	"ustack/render/futex"
 )
@@ -23,7 +24,7 @@ type Live struct {
 	out       Output
 	ownersToo bool
 	a         *futex.Analysis
-	owners    *owners        // nil if owners are not read
+	owners    *owners.Owners // nil if owners are not read
 	lockUp    *futex.Verdict // that was seen last, nil if none was then
 	looked    time.Time
 }
@@ -40,7 +41,7 @@ func (o *Live) Open(start *live.Start) (needs live.Needs, err error) {
 		if start.Processes == nil {
 			return needs, errors.New("--owners needs the processes of the trace")
 		}
-		o.owners = newOwners(start.Processes)
+		o.owners = owners.New(start.Processes)
 	}
 	if err := o.Begin(start, o.out.Profile); err != nil {
 		return needs, err
@@ -71,7 +72,7 @@ func (o *Live) Analysis() *futex.Analysis { return o.a }
 func (o *Live) tick() time.Duration {
 	tick := analysis.IdleTick
 	if o.owners != nil {
-		tick = ownersEvery
+		tick = owners.Every
 	}
 	if o.Interval > 0 {
 		tick = min(tick, o.Interval)
@@ -82,7 +83,7 @@ func (o *Live) tick() time.Duration {
 // Step implements live.Sink. It is never done.
 func (o *Live) Step(t *resolve.Totals) (done bool, err error) {
 	if o.owners != nil && o.Start.Stopped() == 0 { // later readings are from after the trace
-		o.owners.now(o.a)
+		o.owners.Now(o.a)
 	}
 	o.Idle()
 	o.lookForLockUp()

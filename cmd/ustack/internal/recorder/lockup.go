@@ -1,16 +1,22 @@
 package recorder
 
 import (
+	"fmt"
 	"time"
 
 	"ustack/cmd/ustack/internal/live"
+	"ustack/cmd/ustack/internal/owners"
 	"ustack/filemap/resolve"
+	"ustack/filemap/space"
 	"ustack/render/futex"
+	"ustack/render/record"
 )
 
-// deadlocks looks for deadlocks in a trace, as futex --live does.
+// deadlocks looks for deadlocks in a trace, as futex --live --owners does.
 type deadlocks struct {
+	start  *live.Start
 	a      *futex.Analysis
+	owners *owners.Owners // nil if processes are out of reach
 	looked time.Time
 	seen   bool // when it looked last
 }
@@ -20,22 +26,45 @@ const lookEvery = time.Second
 
 // newDeadlocks returns one for a trace that begins.
 func newDeadlocks(start *live.Start) *deadlocks {
-	opt := futex.Options{}
+	opt, d := futex.Options{}, &deadlocks{start: start}
 	if p := start.Processes; p != nil {
 		opt.Mappings, opt.SharedLate, opt.Programs = p, true, p
+		d.owners = owners.New(p)
 	}
-	return &deadlocks{a: futex.New(opt)}
+	d.a = futex.New(opt)
+	return d
 }
 
 // batch takes records.
 func (d *deadlocks) batch(h *resolve.Pending) error { return d.a.Batch(h) }
 
-// found reports whether there is a deadlock that was not there before.
-func (d *deadlocks) found(now time.Time) bool {
+// found returns the trigger if there is a deadlock that was not there before, with its threads: a
+// report does not have the owners that were read. It returns "" if there is none.
+func (d *deadlocks) found(now time.Time) (why string) {
 	if now.Sub(d.looked) < lookEvery || !d.a.Seen() {
-		return false
+		return ""
 	}
-	before := d.seen
-	d.looked, d.seen = now, d.a.Interim(futex.View{Top: 1}).Verdict.Kind == futex.Deadlock
-	return d.seen && !before
+	d.looked = now
+	if d.owners != nil && d.start.Stopped() == 0 {
+		d.read()
+	}
+	before, v := d.seen, d.a.Interim(futex.View{Top: 1}).Verdict
+	if d.seen = v.Kind == futex.Deadlock; !d.seen || before {
+		return ""
+	}
+	tids := make([]int32, len(v.Tasks))
+	for i, task := range v.Tasks {
+		tids[i] = task.TID
+	}
+	return fmt.Sprintf("%s %v", record.DeadlockTrigger, tids)
+}
+
+// read reads the owners of locks: most of those in a deadlock were got without a call. What was
+// read counts when the trace shows that the waits went on, which is when it looks again.
+func (d *deadlocks) read() {
+	if d.start.Idle() { // threads that wait for each other make no records
+		d.a.Until(space.Monotonic())
+	}
+	d.a.Refused(d.start.Refused())
+	d.owners.Read(d.a)
 }

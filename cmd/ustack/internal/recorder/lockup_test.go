@@ -63,7 +63,7 @@ func TestRingDeadlock(t *testing.T) {
 	}
 	say(50, 9000, "sys_getpid()")
 	take(1)
-	if head := capturetest.Read(t, name); !bytes.Contains(head, []byte("# ustack: trigger=deadlock\n")) {
+	if head := capturetest.Read(t, name); !bytes.Contains(head, []byte("# ustack: trigger=deadlock [10 20 30]\n")) {
 		t.Errorf("%.600s", head)
 	}
 	if err := o.End(); err != nil {

@@ -133,8 +133,10 @@ func (o *Ring) Step(t *resolve.Totals) (done bool, err error) {
 		o.trigger(askedFor, nil)
 	default:
 	}
-	if o.deadlocks != nil && o.deadlocks.found(o.now()) {
-		o.trigger(record.DeadlockTrigger, nil)
+	if o.deadlocks != nil {
+		if why := o.deadlocks.found(o.now()); why != "" {
+			o.trigger(why, nil)
+		}
 	}
 	if !o.isDue() {
 		return false, nil
