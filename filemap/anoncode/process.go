@@ -29,7 +29,8 @@ type Processes struct {
 	now  func() (mono, real tracefs.Time)
 	// calls look at files as processes see them, which can be on a server that
 	// does not answer.
-	calls *bounded.Calls
+	calls  *bounded.Calls
+	others namesakes
 	shelf
 }
 
@@ -40,6 +41,8 @@ type life struct {
 	until   tracefs.Time // monotonic: all that was written before has been read
 	ticks   uint64       // field 22 of /proc/PID/stat, 0 if it is not there
 	began   tracefs.Time // monotonic, not before that
+	// shared: the map is, or was, another process's, too.
+	shared bool
 	home
 }
 
@@ -93,8 +96,8 @@ func (ps *Processes) find(p Program, t tracefs.Time) *perfMap {
 		}
 		ps.shrink(s)
 	}
-	if t < s.life.began || t > s.life.until {
-		return nil // it was another process then, or may have written more since
+	if t < s.life.began || t > s.life.until || s.life.shared {
+		return nil // it was another process then, or may have written more since, or not all
 	}
 	return s.perf
 }
@@ -113,6 +116,7 @@ func (ps *Processes) look(p Program, s *slot, mono, real tracefs.Time) {
 		if st.StartTime != s.life.ticks {
 			s.mapFile = mapFile{}
 			h.close()
+			s.life.shared = false
 			s.life.ticks, s.life.began = st.StartTime, sinceBoot(st.StartTime)+mono-bootNow(mono)
 		}
 		now, err := ps.enter(p.PID)
@@ -130,17 +134,20 @@ func (ps *Processes) look(p Program, s *slot, mono, real tracefs.Time) {
 	if p.Exact {
 		began = max(began, p.Began)
 	}
-	ps.update(s, fresh(h.user, began+real-mono))
+	ps.update(p.PID, s, fresh(h.user, began+real-mono))
 }
 
 // update reads new lines of a process's map.
-func (ps *Processes) update(s *slot, may func(fs.FileInfo) error) {
+func (ps *Processes) update(pid int, s *slot, may func(fs.FileInfo) error) {
 	file, root, name := new(mapFile), s.life.root, "tmp/"+mapName(s.life.inside)
 	*file = s.mapFile
 	err := ps.calls.Do(func() { _ = file.update(root, name, may) }) // it notes its error
 	switch {
 	case err == nil:
-		s.mapFile = *file
+		was := s.mapFile
+		if s.mapFile = *file; !ps.ownMap(pid, s, was) {
+			return
+		}
 		if s.perf != nil {
 			now, _ := ps.now()
 			s.perf.done(s.life.checked, now)
@@ -151,6 +158,19 @@ func (ps *Processes) update(s *slot, may func(fs.FileInfo) error) {
 	case errors.Is(err, bounded.ErrSlow):
 		s.mapFile = mapFile{} // what was read is the call's, which goes on
 	}
+}
+
+// ownMap notes whether lines that were read since was are only the process's. If that cannot be
+// found out, they are forgotten, and it reports false.
+func (ps *Processes) ownMap(pid int, s *slot, was mapFile) bool {
+	if s.perf == nil || s.perf == was.perf && s.read == was.read {
+		return true
+	}
+	shared, err := ps.ambiguous(pid, &s.life.home, s.info, s.life.checked)
+	if s.life.shared = s.life.shared || shared; err != nil {
+		s.mapFile = mapFile{}
+	}
+	return err == nil
 }
 
 // tick is the precision of the start times of processes: USER_HZ is 100 everywhere.
