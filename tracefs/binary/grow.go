@@ -181,6 +181,7 @@ func (g *growing) Close() error {
 
 // run looks after the buffers until Close.
 func (g *growing) run() {
+	preferred()
 	ticker := time.NewTicker(g.opt.Every)
 	defer ticker.Stop()
 	for {
