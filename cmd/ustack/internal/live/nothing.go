@@ -21,7 +21,8 @@ type Counter interface{ Wanted() int64 }
 type nothing struct {
 	s     *session
 	began time.Time
-	seen  atomic.Bool // a record, or that some are lost
+	seen  atomic.Bool // a record
+	lost  atomic.Bool // some records: those that were asked for may be among them
 	timer *time.Timer
 }
 
@@ -45,13 +46,16 @@ func (n *nothing) step(t *resolve.Totals) {
 	if c, ok := n.s.sink.(Counter); ok {
 		wanted = c.Wanted()
 	}
-	if lost, _ := t.LostRecords(); wanted > 0 || lost > 0 || t.Gaps > 0 {
+	if wanted > 0 {
 		n.seen.Store(true)
+	}
+	if lost, _ := t.LostRecords(); lost > 0 || t.Gaps > 0 {
+		n.lost.Store(true)
 	}
 }
 
 // end returns an error if nothing was seen of a trace that is expected to show something:
-// an empty output is no success.
+// an empty output is no success, and one that only says what was lost is no answer.
 func (n *nothing) end(t *resolve.Totals) error {
 	n.timer.Stop()
 	if t != nil {
@@ -73,6 +77,9 @@ func (n *nothing) why() string {
 		what = "futex call"
 	case len(s.opt.Specs) > 0:
 		what = "wait that began or ended"
+	}
+	if n.lost.Load() {
+		what += " among the records that were not lost"
 	}
 	head := fmt.Sprintf("nothing seen in %s: no %s", time.Since(n.began).Round(100*time.Millisecond), what)
 	switch {

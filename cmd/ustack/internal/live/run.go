@@ -108,7 +108,7 @@ func (s *session) run() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if shown {
+	if shown || s.nothing.lost.Load() {
 		s.report(totals)
 	}
 	return s.code(empty)
