@@ -2,8 +2,10 @@ package top
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -34,8 +36,11 @@ func (s *saver) save(ending string, write func(io.Writer) error) bool {
 		return false
 	}
 	s.under, s.results = true, make(chan result, 1)
-	name := filepath.Join(s.dir, "ustack-top-"+s.now().Format("20060102-150405.000")+ending)
-	go func() { s.results <- result{name, writeFile(name, write)} }()
+	name := filepath.Join(s.dir, "ustack-top-"+s.now().Format("20060102-150405.000"))
+	go func() {
+		name, err := writeFile(name, ending, write)
+		s.results <- result{name, err}
+	}()
 	return true
 }
 
@@ -61,21 +66,36 @@ func (s *saver) wait() {
 	}
 }
 
-// writeFile writes a new file that its user alone can read. One that is not whole is removed.
-func writeFile(name string, write func(io.Writer) error) error {
-	file, err := outfile.New(name)
+// writeFile writes a new file that its user alone can read, and returns its name. One that is
+// not whole is removed.
+func writeFile(base, ending string, write func(io.Writer) error) (name string, err error) {
+	file, err := create(base, ending)
 	if err != nil {
-		return fmt.Errorf("creating the report: %w", err)
+		return "", fmt.Errorf("creating the report: %w", err)
 	}
 	err = write(file)
 	if cerr := file.Close(); err == nil {
 		err = cerr
 	}
 	if err != nil {
-		_ = os.Remove(name) // the error is of writing
-		return fmt.Errorf("writing %s: %w", name, err)
+		_ = os.Remove(file.Name()) // the error is of writing
+		return "", fmt.Errorf("writing %s: %w", file.Name(), err)
 	}
-	return nil
+	return file.Name(), nil
+}
+
+// create creates a file with a number in its name if others have the first names: more than
+// one can be saved in the time that names tell apart.
+func create(base, ending string) (*os.File, error) {
+	const most = 1000
+	name := base + ending
+	for n := 2; ; n++ {
+		file, err := outfile.Next(name)
+		if n > most || !errors.Is(err, fs.ErrExist) {
+			return file, err
+		}
+		name = fmt.Sprintf("%s-%d%s", base, n, ending)
+	}
 }
 
 // reportSaved says what has been saved.

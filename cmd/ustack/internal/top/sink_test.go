@@ -167,6 +167,21 @@ func saved(t *testing.T, message string) string {
 	return string(text)
 }
 
+// TestSaver: files that are saved at one time have names of their own.
+func TestSaver(t *testing.T) {
+	s := saver{dir: t.TempDir(), now: func() time.Time { return time.Unix(0, 0).UTC() }}
+	for _, want := range []string{"ustack-top-19700101-000000.000.txt", "ustack-top-19700101-000000.000-2.txt", "ustack-top-19700101-000000.000-3.txt"} {
+		if !s.save(".txt", func(w io.Writer) error { _, err := io.WriteString(w, want); return err }) {
+			t.Fatal("one file at a time")
+		}
+		s.wait()
+		r, _ := s.ended()
+		if text, err := os.ReadFile(r.name); r.err != nil || filepath.Base(r.name) != want || string(text) != want {
+			t.Errorf("%+v, %q, %v, want %s", r, text, err, want)
+		}
+	}
+}
+
 // TestSaveFails: a directory that cannot be written to is said, and the screen goes on.
 func TestSaveFails(t *testing.T) {
 	s, _ := sinkOf(t, &noScreen{}, filepath.Join(t.TempDir(), "none"))
