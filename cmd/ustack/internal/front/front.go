@@ -70,13 +70,12 @@ func off(flags []string) []string {
 }
 
 // Welcome is what to print where there are no arguments.
-const Welcome = `ustack finds what the threads of a program wait for, and why.
-
+const Welcome = `ustack finds what the threads of a program wait for, and why:
   ustack PID                  who waits for which lock, until Ctrl-C
   ustack NAME --duration 10s  the same, for all processes with this name
   ustack -- CMD ARGS...       the same, for a program that it starts
+  ustack top -p PID           the same, on a full screen
   ustack open FILE            the same, of a saved trace or recording
-  ustack replay FILE          files and offsets in the stacks of a saved trace
   ustack live -p PID          trace now, with files and offsets in the stacks
   ustack doctor               what works on this machine, and what would help
 
