@@ -36,7 +36,7 @@ func parseDiff(args []string, stdout io.Writer) (*diffFlags, error) {
 	f := diffFlags{opt: diff.Options{Norm: diff.PerSecond, Threshold: diff.DefaultThreshold}}
 	fs := command.NewFlags("diff")
 	f.define(fs)
-	if err := command.Parse(fs, args, help.Usage("diff"), stdout); err != nil {
+	if err := command.ParseOperands(fs, args, help.Usage("diff"), stdout); err != nil {
 		return nil, err
 	}
 	if f.files = fs.Args(); len(f.files) != 2 {

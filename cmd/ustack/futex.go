@@ -34,7 +34,7 @@ func parseFutex(args []string, stdout io.Writer) (*futexFlags, error) {
 	var f futexFlags
 	fs := command.NewFlags("futex")
 	f.defineAll(fs)
-	if err := command.Parse(fs, args, help.Usage("futex"), stdout); err != nil {
+	if err := command.ParseOperands(fs, args, help.Usage("futex"), stdout); err != nil {
 		return nil, err
 	}
 	return &f, f.complete(fs.Args())

@@ -34,7 +34,7 @@ func parseHealth(args []string, stdout io.Writer) (*healthFlags, error) {
 	fs.BoolVar(&f.verbose, "v", false, "print all that is known of each file")
 	fs.Var(&f.debugDirs, "debug-dir", "look for debug files in `DIR`, too; may be repeated")
 	fs.Var(&f.names, "p", "look at the files that the process `PID` (or PID,PID or name:REGEX) can run code of; may be repeated")
-	if err := command.Parse(fs, args, help.Usage("health"), stdout); err != nil {
+	if err := command.ParseOperands(fs, args, help.Usage("health"), stdout); err != nil {
 		return nil, err
 	}
 	f.files = fs.Args()

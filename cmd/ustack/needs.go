@@ -30,7 +30,7 @@ func parseLooking(name, help string, args []string, stdout io.Writer) (*replayFl
 	f.definePerfMap(fs)
 	f.symbols.registerNetwork(fs)
 	f.to.Register(fs)
-	if err := command.Parse(fs, args, help, stdout); err != nil {
+	if err := command.ParseOperands(fs, args, help, stdout); err != nil {
 		return nil, err
 	}
 	f.format, f.maxUnresolved = "text", unlimitedPercents

@@ -29,8 +29,9 @@ func parseOpen(args []string, stdout io.Writer) (*openFlags, error) {
 	f.trace.define(fs)
 	fs.Var((*command.List)(&f.trace.symbols.DebugDirs), "debug-dir", "look for debug information in `DIR`, too; may be repeated")
 	f.trace.definePerfMap(fs)
+	fs.BoolVar(&f.trace.Quiet, "q", false, "no totals and no progress")
 	f.to.Register(fs)
-	if err := command.Parse(fs, args, help.Usage("open"), stdout); err != nil {
+	if err := command.ParseOperands(fs, args, help.Usage("open"), stdout); err != nil {
 		return nil, err
 	}
 	if fs.NArg() == 0 || slices.Contains(fs.Args(), "-") {
@@ -40,7 +41,7 @@ func parseOpen(args []string, stdout io.Writer) (*openFlags, error) {
 	f.wait.Register(command.NewFlags("open"))
 	f.trace.StackMaps.Define(command.NewFlags("open"))
 	f.trace.symbols.On = true
-	f.view.Must, f.wait.Must = true, true
+	f.view.Must, f.wait.Must, f.view.Quiet = true, true, f.trace.Quiet
 	var files []string
 	for _, name := range fs.Args() {
 		files = append(files, filekind.Trace(name))
@@ -84,6 +85,8 @@ func (f *openFlags) replay(stdout, stderr io.Writer) error {
 	if totals.Events+totals.Stacks == 0 {
 		return filekind.Explain(errors.New("there is no event and no stack in the trace"), f.trace.Files)
 	}
-	render.WriteTotals(stderr, totals)
+	if !f.trace.Quiet {
+		render.WriteTotals(stderr, totals)
+	}
 	return nil
 }

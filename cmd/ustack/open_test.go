@@ -41,6 +41,13 @@ func TestOpen(t *testing.T) {
 			t.Errorf("%s: got\n%s\nwant\n%s", c.file, got, want)
 		}
 	}
+	before, _ := runs(t, exitOK, "open", "-q", futexes)
+	if after, _ := runs(t, exitOK, "open", futexes, "-q"); after != before {
+		t.Errorf("-q after the file: got\n%s\nwant\n%s", after, before)
+	}
+	if _, stderr := runs(t, exitOK, "open", other, "-q"); stderr != "" {
+		t.Errorf("-q: %s", stderr)
+	}
 	for _, args := range [][]string{{"open"}, {"open", "-"}} {
 		if _, stderr := runs(t, exitUsage, args...); !strings.Contains(stderr, "a FILE is required") {
 			t.Errorf("%v: %s", args, stderr)

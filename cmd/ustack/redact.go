@@ -62,20 +62,13 @@ func (f *convertFlags) define(fs *flag.FlagSet) {
 
 // parse parses args, in which flags may also stand after the files.
 func (f *convertFlags) parse(fs *flag.FlagSet, args []string, help string, stdout io.Writer) error {
-	var files []string
-	for {
-		if err := command.Parse(fs, args, help, stdout); err != nil {
-			return err
-		}
-		if args = fs.Args(); len(args) == 0 {
-			break
-		}
-		files, args = append(files, args[0]), args[1:]
+	if err := command.ParseOperands(fs, args, help, stdout); err != nil {
+		return err
 	}
 	if f.out == "" {
 		return errors.New("-o FILE is missing")
 	}
-	return f.parsed(files)
+	return f.parsed(fs.Args())
 }
 
 // redactCommand is the subcommand.

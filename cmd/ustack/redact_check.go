@@ -23,7 +23,7 @@ func checkRedactionCommand(args []string, std command.Streams) error {
 	defineAllow(fs, &allow)
 	var to destination.Flags
 	to.RegisterFile(fs)
-	err := command.Parse(fs, args, help.Usage("check-redaction"), std.Out)
+	err := command.ParseOperands(fs, args, help.Usage("check-redaction"), std.Out)
 	paths, perr := redact.ParsePaths(allow)
 	if err = errors.Join(err, perr); err != nil {
 		return command.UsageError(err)

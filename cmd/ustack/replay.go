@@ -49,7 +49,7 @@ func parseReplay(args []string, stdout io.Writer) (*replayFlags, error) {
 	var f replayFlags
 	fs := command.NewFlags("replay")
 	f.defineAll(fs)
-	if err := command.Parse(fs, args, help.Usage("replay"), stdout); err != nil {
+	if err := command.ParseOperands(fs, args, help.Usage("replay"), stdout); err != nil {
 		return nil, err
 	}
 	return &f, f.complete(fs.Args())

@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"flag"
-	"fmt"
-	"strings"
 
 	"ustack/cmd/ustack/internal/saved"
 	"ustack/filemap/resolve"
@@ -43,9 +41,6 @@ func (f *traceFlags) parsed(files []string) error {
 	for _, name := range f.Files {
 		if name == "-" {
 			fromStdin++
-		}
-		if strings.HasPrefix(name, "--") {
-			return errors.Join(err, fmt.Errorf("flags go before the files: %s", name))
 		}
 	}
 	if fromStdin > 1 {

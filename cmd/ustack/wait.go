@@ -34,7 +34,7 @@ func parseWait(args []string, stdout io.Writer) (*waitFlags, error) {
 	f.trace.symbols.register(fs)
 	defineStrict(fs, &f.trace.Strict)
 	f.Register(fs)
-	if err := command.Parse(fs, args, help.Usage("wait"), stdout); err != nil {
+	if err := command.ParseOperands(fs, args, help.Usage("wait"), stdout); err != nil {
 		return nil, err
 	}
 	files := fs.Args()

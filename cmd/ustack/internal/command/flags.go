@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -21,7 +22,34 @@ func NewFlags(command string) *flag.FlagSet {
 // Parse parses arguments. If they ask for help, help and the flags are printed and the
 // error is flag.ErrHelp.
 func Parse(fs *flag.FlagSet, args []string, help string, stdout io.Writer) error {
-	err := fs.Parse(args)
+	return explained(fs, fs.Parse(args), help, stdout)
+}
+
+// ParseOperands is Parse for arguments in which flags may also stand after operands, such as
+// FILE -q. What follows "--" is operands.
+func ParseOperands(fs *flag.FlagSet, args []string, help string, stdout io.Writer) error {
+	return explained(fs, parseOperands(fs, args), help, stdout)
+}
+
+func parseOperands(fs *flag.FlagSet, args []string) error {
+	var operands []string
+	for len(args) > 0 {
+		if err := fs.Parse(args); err != nil {
+			return err
+		}
+		rest := fs.Args()
+		next := slices.IndexFunc(rest, func(arg string) bool { return len(arg) > 1 && arg[0] == '-' })
+		if at := len(args) - len(rest); next < 0 || at > 0 && args[at-1] == "--" {
+			next = len(rest)
+		}
+		operands, args = append(operands, rest[:next]...), rest[next:]
+	}
+	return fs.Parse(append([]string{"--"}, operands...))
+}
+
+// explained returns an error of parsing in words that say what to type. If it is of arguments
+// that ask for help, help and the flags are printed.
+func explained(fs *flag.FlagSet, err error, help string, stdout io.Writer) error {
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(stdout, help)
 		printFlags(stdout, fs)

@@ -1,6 +1,8 @@
 package command_test
 
 import (
+	"io"
+	"strings"
 	"testing"
 
 	"ustack/cmd/ustack/internal/command"
@@ -25,5 +27,39 @@ func TestUnset(t *testing.T) {
 	command.Unset(fs, &x, "no-x", "no x")
 	if fs.Parse([]string{"--no-x=perhaps"}) == nil {
 		t.Error("perhaps was taken")
+	}
+}
+
+// TestParseOperands: flags may stand after operands, up to "--".
+func TestParseOperands(t *testing.T) {
+	for line, want := range map[string]struct {
+		operands string
+		q        bool
+		out      string
+	}{
+		"":                  {},
+		"FILE":              {operands: "FILE"},
+		"-q FILE":           {operands: "FILE", q: true},
+		"FILE -q":           {operands: "FILE", q: true},
+		"a -o x b -q c":     {operands: "a b c", q: true, out: "x"},
+		"a -o=x":            {operands: "a", out: "x"},
+		"- -q":              {operands: "-", q: true},
+		"-- -q":             {operands: "-q"},
+		"a -- -q -o":        {operands: "a -q -o"},
+		"a -q -- b -- -o x": {operands: "a b -- -o x", q: true},
+	} {
+		fs := command.NewFlags("test")
+		q, out := fs.Bool("q", false, ""), fs.String("o", "", "")
+		err := command.ParseOperands(fs, strings.Fields(line), "", io.Discard)
+		if got := strings.Join(fs.Args(), " "); err != nil || got != want.operands || *q != want.q || *out != want.out {
+			t.Errorf("%q: operands %q, -q %v, -o %q, %v, want %+v", line, got, *q, *out, err, want)
+		}
+	}
+	for line, want := range map[string]string{"a --quick": "unknown flag --quick", "a -o": "-o needs a value"} {
+		fs := command.NewFlags("test")
+		fs.String("o", "", "")
+		if err := command.ParseOperands(fs, strings.Fields(line), "", io.Discard); err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %q", line, err, want)
+		}
 	}
 }

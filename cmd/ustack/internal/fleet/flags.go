@@ -57,7 +57,7 @@ func ParseExport(args []string, stdout io.Writer) (*Export, error) {
 	fs.StringVar(&f.Cluster, "cluster", "ustack", "the `NAME` of the cluster in the configuration of ClickHouse, for --ddl=clickhouse-distributed")
 	fs.StringVar(&f.Database, "database", DefaultDatabase, "the `NAME` of the database in which --ddl=clickhouse-distributed has its tables")
 	f.define(fs)
-	if err := command.Parse(fs, args, help.Usage("export"), stdout); err != nil {
+	if err := command.ParseOperands(fs, args, help.Usage("export"), stdout); err != nil {
 		return nil, err
 	}
 	f.Files = fs.Args()
@@ -129,7 +129,7 @@ func parseMixed(fs *flag.FlagSet, args []string, stdout io.Writer, f *Ask) error
 		f.Question = Question(args[0])
 		args = args[1:]
 	}
-	if err := command.Parse(fs, args, help.Usage("fleet"), stdout); err != nil {
+	if err := command.ParseOperands(fs, args, help.Usage("fleet"), stdout); err != nil {
 		return err
 	}
 	rest := fs.Args()

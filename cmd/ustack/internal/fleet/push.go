@@ -68,7 +68,7 @@ func ParsePush(args []string, stdout io.Writer) (*Push, error) {
 	f.define(fs)
 	fs.StringVar(&f.Credentials, "credentials", "", "take USER:PASSWORD from `FILE`, and not from the environment")
 	fs.DurationVar(&f.Retry, "retry", defaultRetry, "send again for at most `TIME` when the server does not answer")
-	if err := command.Parse(fs, args, help.Usage("push"), stdout); err != nil {
+	if err := command.ParseOperands(fs, args, help.Usage("push"), stdout); err != nil {
 		return nil, err
 	}
 	rest := fs.Args()

@@ -32,7 +32,7 @@ func ParseSymbolize(args []string, stdout io.Writer) (*Symbolize, error) {
 	fs.StringVar(&f.Credentials, "credentials", "", "take USER:PASSWORD of the server from `FILE`, and not from the environment")
 	fs.DurationVar(&f.Retry, "retry", defaultRetry, "send again for at most `TIME` when the server does not answer")
 	fs.BoolVar(&f.Quiet, "q", false, "no progress")
-	if err := command.Parse(fs, args, help.Usage("symbolize"), stdout); err != nil {
+	if err := command.ParseOperands(fs, args, help.Usage("symbolize"), stdout); err != nil {
 		return nil, err
 	}
 	if fs.NArg() != 1 {

@@ -10,7 +10,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"ustack/cmd/ustack/help"
@@ -62,7 +61,7 @@ func Parse(args []string, stdout io.Writer) (*Flags, error) {
 	f.To.RegisterFile(fs)
 	fs.Func("format", "`FORMAT` of the answer: table, csv or json (a line for each row; default table)", func(name string) error { return f.Format.Set(name) })
 	fs.BoolVar(&f.Schema, "schema", false, "print the tables with their columns, as SQL")
-	if err := command.Parse(fs, args, help.Usage("query"), stdout); err != nil {
+	if err := command.ParseOperands(fs, args, help.Usage("query"), stdout); err != nil {
 		return nil, err
 	}
 	if f.Schema {
@@ -83,7 +82,7 @@ func ParseServer(args []string, stdout io.Writer) (*Flags, error) {
 	var f Flags
 	fs := command.NewFlags("mcp")
 	f.define(fs)
-	if err := command.Parse(fs, args, help.Usage("mcp"), stdout); err != nil {
+	if err := command.ParseOperands(fs, args, help.Usage("mcp"), stdout); err != nil {
 		return nil, err
 	}
 	if fs.NArg() != 1 || fs.Arg(0) == "-" {
@@ -97,9 +96,6 @@ func (f *Flags) complete(file string) error {
 	f.From.Files = []string{file}
 	f.Symbols.On, f.From.Symbols = !f.noSymbols, !f.noSymbols
 	var early error
-	if strings.HasPrefix(file, "--") {
-		early = fmt.Errorf("flags go before the query: %s", file)
-	}
 	if f.Timeout <= 0 {
 		early = errors.Join(early, errors.New("--timeout takes a time above 0"))
 	}

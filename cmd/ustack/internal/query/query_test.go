@@ -105,7 +105,9 @@ func TestParse(t *testing.T) {
 		{"--schema|x", `--schema is the same for all traces: unexpected argument "x"`},
 		{"SELECT", "a query and a FILE are needed: ustack query 'SELECT * FROM trace' FILE; --schema has the tables"},
 		{"--format=xml|SELECT|f", "--format: it is table, csv or json"},
-		{"SELECT|--format=csv", "flags go before the query: --format=csv"},
+		{"SELECT|--format=csv", "a query and a FILE are needed"},
+		{"SELECT|f|--format=csv|--nosuch", "unknown flag --nosuch"},
+		{"SELECT|t.txt|--format=csv", ""},
 		{"--timeout=-1s|SELECT|f", "--timeout takes a time above 0"},
 		{"a;b|f", "the query has more than one statement"},
 	} {
