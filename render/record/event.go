@@ -23,7 +23,11 @@ func (c *Compact) Event(head, body []byte, s *resolve.Stack) error {
 	if s != nil && len(s.Frames) > 0 {
 		c.pending.Stacks++
 		c.fresh = c.fresh[:0]
-		c.buf = append(text.AppendStockTitle(append(c.buf, head...)), '\n')
+		c.buf = text.AppendStockTitle(append(c.buf, head...))
+		if s.Frames[0].Followed() {
+			c.buf = text.AppendUnwound(c.buf, s.Frames)
+		}
+		c.buf = append(c.buf, '\n')
 		for i := range s.Frames {
 			c.line = tracefs.AppendAddrText(c.line[:0], s.Frames[i].Addr)
 			f := tracefs.Frame{Addr: s.Frames[i].Addr, HasAddr: true, End: uint32(len(c.line)), AddrEnd: uint32(len(c.line))}

@@ -47,3 +47,22 @@ func TestCompactEvent(t *testing.T) {
 		t.Errorf("%v, %q", err, out.String())
 	}
 }
+
+// TestCompactEventUnwound: how the frames of a stack were found that ustack has unwound is written
+// with it.
+func TestCompactEventUnwound(t *testing.T) {
+	var out bytes.Buffer
+	c := NewCompact(&out)
+	stack := &resolve.Stack{
+		Frames:       []tracefs.Frame{{Addr: 0x1234, HasAddr: true}, {Addr: 0x99, HasAddr: true}},
+		Attributions: []resolve.Attribution{resolve.Unnamed(filemap.VDSO), resolve.Unnamed(filemap.VDSO)},
+	}
+	stack.Frames[0].SetUnwound(tracefs.ByRegisters, tracefs.NoStop)
+	stack.Frames[1].SetUnwound(tracefs.ByCFI, tracefs.AtRoot)
+	if err := c.Event([]byte("w-7 [000] ..... 1.000000: "), []byte("name: x=1"), stack); err != nil {
+		t.Fatal(err)
+	}
+	if want := "<user stack trace> unwound=registers,cfi end=root\n"; !strings.Contains(out.String(), want) {
+		t.Errorf("%q", out.String())
+	}
+}
