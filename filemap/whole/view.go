@@ -76,16 +76,26 @@ func (s *Stage) file(pid int, m *space.Mapping) *unwind.File {
 	if err != nil {
 		return nil // another process may have it, and be there still
 	}
-	out := s.unwinder.File(s.source(pid, *m, first))
+	out := s.unwinder.File(sourceOf(s.unwinder, pid, *m, first, s.opt.Open, s.opt.Debug))
 	s.files[key] = out
 	return out
 }
 
-// source is the source of a mapped file that is open.
-func (s *Stage) source(pid int, m space.Mapping, first *unwind.Binary) unwind.Source {
+// File returns the file of a mapping for an Unwinder, nil if it cannot be opened now.
+func (o *Opener) File(u *unwind.Unwinder, pid int, m *space.Mapping) *unwind.File {
+	first, err := o.Open(pid, m)
+	if err != nil {
+		return nil
+	}
+	return u.File(sourceOf(u, pid, *m, first, o.Open, o.Debug))
+}
+
+// sourceOf is the source of a mapped file that is open. openFile and openDebug are as in Options.
+func sourceOf(u *unwind.Unwinder, pid int, m space.Mapping, first *unwind.Binary, openFile func(int, *space.Mapping) (*unwind.Binary, error),
+	openDebug func(*unwind.Binary, *space.File) (*unwind.Binary, error)) unwind.Source {
 	f, identity := m.File, first.Identity
 	key := fmt.Sprintf("%s:%s:%s", identity, f.BuildID.Hex(), f.Name)
-	if s.unwinder.Known(key) && first.Close != nil {
+	if u.Known(key) && first.Close != nil {
 		first.Close()
 		first = nil
 	}
@@ -94,7 +104,7 @@ func (s *Stage) source(pid int, m space.Mapping, first *unwind.Binary) unwind.So
 			first = nil
 			return b, nil
 		}
-		b, err := s.opt.Open(pid, &m)
+		b, err := openFile(pid, &m)
 		if err == nil && b.Identity != identity {
 			b.Close()
 			return nil, errOther
@@ -107,9 +117,9 @@ func (s *Stage) source(pid int, m space.Mapping, first *unwind.Binary) unwind.So
 			return nil, err
 		}
 		defer b.Close()
-		return s.opt.Debug(b, f)
+		return openDebug(b, f)
 	}
-	if s.opt.Debug == nil {
+	if openDebug == nil {
 		debug = nil
 	}
 	return unwind.Source{Key: key, Name: f.Name, Open: open, Debug: debug}

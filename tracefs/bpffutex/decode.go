@@ -48,9 +48,16 @@ type Wait struct {
 	Stack []Frame
 	Cut   bool
 	Err   int32
+	// Code is how many pages of code (executable and not writable) the process had mapped; Changes
+	// is the number of Source.Changes then.
+	Code, Changes uint64
+	// Copy is what was copied for the stack to be unwound by tables, nil if nothing was.
+	Copy *Copy
 	// Raw is the stack as the kernel wrote it: stacks with the same bytes are the same. It is nil
 	// if the wait is not of a kernel, and valid until the next wait is read.
 	Raw []byte
+
+	copied Copy
 }
 
 // maxFrames is FRAMES of futex.bpf.c.
@@ -58,7 +65,7 @@ const maxFrames = 127
 
 // Sizes and offsets of the structures in futex.bpf.c.
 const (
-	recordHead = 80
+	recordHead = 104
 	entrySize  = 32
 	keySize    = 32
 	sumSize    = 520
@@ -90,16 +97,22 @@ func (w *Wait) decode(b []byte) error {
 	*w = Wait{
 		Futex: Futex{Addr: u64(b[16:]), Memory: u64(b[24:]), Born: u64(b[32:]), TGID: int32(u32(b[40:])), Shared: op&flagPrivate == 0},
 		From:  tracefs.Time(u64(b)), To: tracefs.Time(u64(b[8:])), TID: int32(u32(b[44:])), Comm: append(w.Comm[:0], text(b[64:80])...),
-		Cmd: command(op), Val: u32(b[52:]), Result: int32(u32(b[56:])), Stack: w.Stack[:0],
+		Cmd: command(op), Val: u32(b[52:]), Result: int32(u32(b[56:])), Stack: w.Stack[:0], Code: u64(b[80:]), Changes: u64(b[88:]),
 	}
 	if w.TGID <= 0 || w.TID <= 0 {
 		return fmt.Errorf("%w: thread %d of process %d", errFormat, w.TID, w.TGID)
 	}
 	if size < 0 {
-		w.Err = size
-		return nil
+		w.Err, size = size, 0
+	} else {
+		w.Raw = stack[:size]
 	}
-	w.Raw = stack[:size]
+	if copied := u32(b[96:]); copied > 0 {
+		if !w.copied.decode(stack[size:], copied, u32(b[100:])) {
+			return fmt.Errorf("%w: a copy of %d bytes in a record of %d", errFormat, copied, len(b))
+		}
+		w.Copy = &w.copied
+	}
 	return w.frames(w.Raw)
 }
 
@@ -257,6 +270,8 @@ type Loss struct {
 	Children uint64
 	// Requeues are calls of futex_requeue whose futexes could not be read.
 	Requeues uint64
+	// Copies are waits whose stack was to be copied and was not: there was no room for it.
+	Copies uint64
 	// Missed is how often the kernel did not run a program, as it was running already on that
 	// CPU: so many entries or returns are missing.
 	Missed uint64

@@ -11,7 +11,9 @@
 char _license[] SEC("license") = "GPL"; // bpf_get_stack and others demand it
 
 // Of the kernel's structures, what is used; where the fields are comes from the kernel's BTF.
-struct mm_struct;
+struct mm_struct {
+	unsigned long exec_vm;
+} __attribute__((preserve_access_index));
 struct pt_regs;
 struct thread_info {
 	unsigned long flags;
@@ -39,6 +41,8 @@ const volatile __u32 own;	// this process, which is not looked at
 const volatile __u32 filtered;	// only processes in targets are
 const volatile __u32 arm64;	// how the kernel keeps arguments
 const volatile __u64 min_wait;	// ns
+const volatile __u32 copying;	// stacks are copied
+const volatile __u32 first_copy; // bytes that are copied of the stack of a process, unless map sizes has others
 
 // Commands of futex(2), and its flags (include/uapi/linux/futex.h). WAITV is of our own.
 enum { WAIT, WAKE, FD, REQUEUE, CMP_REQUEUE, WAKE_OP, LOCK_PI, UNLOCK_PI, TRYLOCK_PI, WAIT_BITSET, WAKE_BITSET, WAIT_REQUEUE_PI, CMP_REQUEUE_PI, LOCK_PI2, WAITV, COMMANDS };
@@ -92,16 +96,37 @@ struct sum {
 	char comm[16]; // of the process
 };
 
-struct record {
+// What the ring buffer has of a wait begins with a head. The frames that the kernel found follow,
+// and if copied is not 0, the user registers (struct pt_regs) and so many bytes of the stack.
+struct head {
 	__u64 from, to, addr, mm, born;
 	__u32 tgid, tid, op, val;
 	__s32 result;
-	__u32 size; // of the stack in bytes, or a negative error
+	__u32 size; // of the frames in bytes, or a negative error
 	char comm[16];
+	__u64 exec; // pages of code that are mapped
+	__u64 changes; // of what is mapped as code, so far: see map changes
+	__u32 copied, asked; // asked: bytes that should have been copied
+};
+
+struct record {
+	struct head head;
 	struct bpf_stack_build_id stack[FRAMES];
 };
 
-enum { LOST_BEGUN, LOST_RECORD, LOST_SUM, NO_ENTRY, LOST_CHILD, LOST_REQUEUE, COUNTERS };
+#define STACK_SIZE (FRAMES * sizeof(struct bpf_stack_build_id))
+#define MAX_REGS 272
+#define MAX_COPY (64 << 10)
+#define STRIDE 512 // parts in which a stack is copied whose end is nearer than expected
+#define FINE 64
+
+// copy is room for a record with registers and a stack.
+struct copy {
+	struct head head;
+	char rest[4096 + MAX_REGS + MAX_COPY]; // frames take no more than 4096
+};
+
+enum { LOST_BEGUN, LOST_RECORD, LOST_SUM, NO_ENTRY, LOST_CHILD, LOST_REQUEUE, LOST_COPY, COUNTERS };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -147,6 +172,32 @@ struct {
 	__type(key, __u32);
 	__type(value, struct record);
 } room SEC(".maps");
+
+// The same for copies, by CPU: too large for memory of its own of each CPU.
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); // the number of CPUs is set before the programs are loaded
+	__type(key, __u32);
+	__type(value, struct copy);
+} copies SEC(".maps");
+
+// How many bytes are copied of stacks of a process.
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, __u32);
+} sizes SEC(".maps");
+
+// How often processes have entered or returned from a call that can map code. Processes whose
+// numbers end alike share a place: it is only compared with what it was.
+#define PLACES 4096
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PLACES);
+	__type(key, __u32);
+	__type(value, __u64);
+} changes SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -335,13 +386,9 @@ static __always_inline void traits(struct sum *s, __u32 op, __u32 val)
 		see(s, SEEN_NO_TIMEOUT);
 }
 
-// send sends a long wait. first: it is the first one at its futex.
-static __always_inline void send(void *ctx, struct begun *b, __u64 now, __u64 id, long ret, struct task_struct *task, int first)
+// describe fills in a head, but for the sizes.
+static __always_inline void describe(struct head *r, struct begun *b, __u64 now, __u64 id, long ret, struct task_struct *task)
 {
-	__u32 zero = 0;
-	struct record *r = bpf_map_lookup_elem(&room, &zero);
-	if (!r)
-		return;
 	r->from = b->at;
 	r->to = now;
 	r->addr = b->addr;
@@ -353,22 +400,111 @@ static __always_inline void send(void *ctx, struct begun *b, __u64 now, __u64 id
 	r->val = b->val;
 	r->result = ret;
 	bpf_get_current_comm(r->comm, sizeof(r->comm));
+	struct mm_struct *mm = task->mm;
+	r->exec = mm ? mm->exec_vm : 0;
+	__u32 place = (id >> 32) % PLACES;
+	__u64 *changed = bpf_map_lookup_elem(&changes, &place);
+	r->changes = changed ? *(volatile __u64 *)changed : 0;
+	r->copied = 0;
+	r->asked = 0;
+}
+
+// notice returns the flags for a record. The reader looks by itself from time to time. It is woken
+// only if the buffer fills, or if the futex may be that of a program that it does not know, which
+// can have ended by then.
+static __always_inline __u64 notice(int first)
+{
+	int wake = first || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > (1 << 18);
+	return wake ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+}
+
+// send sends a long wait. first: it is the first one at its futex.
+static __always_inline void send(void *ctx, struct begun *b, __u64 now, __u64 id, long ret, struct task_struct *task, int first)
+{
+	__u32 zero = 0;
+	struct record *r = bpf_map_lookup_elem(&room, &zero);
+	if (!r)
+		return;
+	describe(&r->head, b, now, id, ret, task);
 	long size = bpf_get_stack(ctx, r->stack, sizeof(r->stack), BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
-	r->size = size;
-	__u64 all = __builtin_offsetof(struct record, stack);
+	r->head.size = size;
+	__u64 all = sizeof(r->head);
 	if (size > 0 && size <= (long)sizeof(r->stack))
 		all += size;
-	// The reader looks by itself from time to time. It is woken only if the buffer fills, or if the
-	// futex may be that of a program that it does not know, which can have ended by then.
-	int wake = first || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > (1 << 18);
-	__u64 flags = wake ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
-	if (all > sizeof(*r) || bpf_ringbuf_output(&records, r, all, flags))
+	if (all > sizeof(*r) || bpf_ringbuf_output(&records, r, all, notice(first)))
 		count(LOST_RECORD);
+}
+
+// parts copies a stack in parts, until one cannot be copied: the stack ends there, or is not in
+// memory. It returns how many bytes were copied, no more than MAX_COPY.
+static __always_inline __u32 parts(char *to, __u64 from, __u32 most)
+{
+	__u32 n = 0;
+	for (int i = 0; i < MAX_COPY / STRIDE; i++) {
+		if (n + STRIDE > most || bpf_probe_read_user(to + i * STRIDE, STRIDE, (const void *)(from + n)))
+			break;
+		n += STRIDE;
+	}
+	if (n > MAX_COPY - STRIDE)
+		return n;
+	for (int i = 0; i < STRIDE / FINE; i++) {
+		if (bpf_probe_read_user(to + n, FINE, (const void *)(from + n)))
+			break;
+		n += FINE;
+		if (n > MAX_COPY - FINE)
+			break;
+	}
+	return n;
+}
+
+// send_copy is send with user registers and a copy of the stack. If there is no room for these, the
+// wait is sent without. It returns 0 if it has nothing to do it with.
+static __always_inline int send_copy(void *ctx, const struct pt_regs *regs, struct begun *b, __u64 now, __u64 id, long ret, struct task_struct *task, int first)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct copy *r = bpf_map_lookup_elem(&copies, &cpu);
+	if (!r)
+		return 0;
+	describe(&r->head, b, now, id, ret, task);
+	long size = bpf_get_stack(ctx, r->rest, STACK_SIZE, BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
+	r->head.size = size;
+	__u64 frames = 0;
+	if (size > 0 && size <= (long)STACK_SIZE)
+		frames = size;
+	__u32 tgid = id >> 32, most = first_copy, *known = bpf_map_lookup_elem(&sizes, &tgid);
+	if (known)
+		most = *known;
+	if (most > MAX_COPY)
+		most = MAX_COPY;
+	// Waits without a copy have the second half of the buffer.
+	if (bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > bpf_ringbuf_query(&records, BPF_RB_RING_SIZE) / 2)
+		most = 0;
+	__u64 flags = notice(first);
+	__u32 saved = arm64 ? MAX_REGS : 168; // sizeof(struct pt_regs)
+	char *to = r->rest + frames;
+	bpf_probe_read_kernel(to, saved, regs);
+	to += saved;
+	__u64 sp = arm64 ? REG(regs, 248) : REG(regs, 152);
+	__u32 copied = most;
+	if (bpf_probe_read_user(to, most, (const void *)sp))
+		copied = parts(to, sp, most);
+	r->head.asked = most;
+	r->head.copied = copied;
+	__u64 all = sizeof(r->head) + frames + saved + copied;
+	if (copied && copied <= MAX_COPY && all <= sizeof(*r) && !bpf_ringbuf_output(&records, r, all, flags))
+		return 1;
+	if (copied || !most)
+		count(LOST_COPY);
+	r->head.copied = 0;
+	all = sizeof(r->head) + frames;
+	if (bpf_ringbuf_output(&records, r, all, BPF_RB_FORCE_WAKEUP))
+		count(LOST_RECORD);
+	return 1;
 }
 
 // end takes the return from a call that waits. restart: it is the rest of one, or of another
 // call that knows of no futex.
-static __always_inline void end(void *ctx, long ret, int restart)
+static __always_inline void end(void *ctx, const struct pt_regs *regs, long ret, int restart)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 	__u32 tid = id;
@@ -406,7 +542,8 @@ static __always_inline void end(void *ctx, long ret, int restart)
 		return;
 	int first = !s->longs;
 	__sync_fetch_and_add(&s->longs, 1);
-	send(ctx, &b, now, id, ret, task, first);
+	if (!copying || !send_copy(ctx, regs, &b, now, id, ret, task, first))
+		send(ctx, &b, now, id, ret, task, first);
 }
 
 // wake takes the return from a call that wakes up to n waiters.
@@ -469,10 +606,36 @@ static __always_inline void requeue(__u64 waiters, __u32 n, long ret)
 	wake(from.uaddr, from.flags & PRIVATE, n, ret, 1);
 }
 
+#define CODE 4 // PROT_EXEC
+#define MREMAP_FIXED 2
+#define SHM_EXEC 0100000
+
+// maps_code reports whether a call can map code where there was other code.
+static __always_inline int maps_code(const struct pt_regs *regs, __u32 nr)
+{
+	__u64 third = arm64 ? REG(regs, 16) : REG(regs, 96), fourth = arm64 ? REG(regs, 24) : REG(regs, 56);
+	if (nr == (arm64 ? 222 : 9) || nr == (arm64 ? 226 : 10) || nr == (arm64 ? 288 : 329)) // mmap, mprotect, pkey_mprotect
+		return third & CODE;
+	if (nr == (arm64 ? 216 : 25)) // mremap
+		return fourth & MREMAP_FIXED;
+	return nr == (arm64 ? 196 : 30) && (third & SHM_EXEC); // shmat
+}
+
+// change notes that a process enters or returns from a call that can map code.
+static __always_inline void change(void)
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32, place = tgid % PLACES;
+	__u64 *n = bpf_map_lookup_elem(&changes, &place);
+	if (n)
+		__sync_fetch_and_add(n, 1);
+}
+
 SEC("tp_btf/sys_enter")
 int BPF_PROG(enter, const struct pt_regs *regs, long id)
 {
 	__u32 nr = id;
+	if (copying && maps_code(regs, nr))
+		change();
 	if (nr != futex_nr() && nr != FUTEX_WAIT2 && nr != FUTEX_WAITV && nr != restart_nr())
 		return 0;
 	if (compat())
@@ -499,6 +662,8 @@ SEC("tp_btf/sys_exit")
 int BPF_PROG(leave, const struct pt_regs *regs, long ret)
 {
 	__u32 nr = number(regs);
+	if (copying && maps_code(regs, nr))
+		change();
 	if (nr != futex_nr() && nr != FUTEX_WAIT2 && nr != FUTEX_WAITV && nr != FUTEX_WAKE2 && nr != FUTEX_REQUEUE2 && nr != restart_nr())
 		return 0;
 	if (compat())
@@ -512,11 +677,11 @@ int BPF_PROG(leave, const struct pt_regs *regs, long ret)
 	} else if (nr == futex_nr()) {
 		__u32 op = c.a[1], cmd = op & ~FLAGS;
 		if (waits(cmd))
-			end(ctx, ret, 0);
+			end(ctx, regs, ret, 0);
 		else if (wakes(cmd))
 			wake(c.a[0], op, c.a[2], ret, cmd == REQUEUE || cmd == CMP_REQUEUE || cmd == CMP_REQUEUE_PI);
 	} else {
-		end(ctx, ret, nr == restart_nr());
+		end(ctx, regs, ret, nr == restart_nr());
 	}
 	return 0;
 }
@@ -544,6 +709,8 @@ int BPF_PROG(exited, struct task_struct *task)
 	__u64 id = bpf_get_current_pid_tgid();
 	__u32 tgid = id >> 32, tid = id;
 	bpf_map_delete_elem(&begun, &tid);
+	if (copying && tid == tgid)
+		bpf_map_delete_elem(&sizes, &tgid);
 	__u64 *threads = bpf_map_lookup_elem(&targets, &tgid);
 	if (!threads)
 		return 0;

@@ -16,22 +16,27 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	programMapBegun    = "begun"
-	programMapCounters = "counters"
-	programMapOthers   = "others"
-	programMapRecords  = "records"
-	programMapRoom     = "room"
-	programMapSums     = "sums"
-	programMapTargets  = "targets"
-	programProgEnter   = "enter"
-	programProgExeced  = "execed"
-	programProgExited  = "exited"
-	programProgLeave   = "leave"
-	programProgNewtask = "newtask"
-	programVarArm64    = "arm64"
-	programVarFiltered = "filtered"
-	programVarMinWait  = "min_wait"
-	programVarOwn      = "own"
+	programMapBegun     = "begun"
+	programMapChanges   = "changes"
+	programMapCopies    = "copies"
+	programMapCounters  = "counters"
+	programMapOthers    = "others"
+	programMapRecords   = "records"
+	programMapRoom      = "room"
+	programMapSizes     = "sizes"
+	programMapSums      = "sums"
+	programMapTargets   = "targets"
+	programProgEnter    = "enter"
+	programProgExeced   = "execed"
+	programProgExited   = "exited"
+	programProgLeave    = "leave"
+	programProgNewtask  = "newtask"
+	programVarArm64     = "arm64"
+	programVarCopying   = "copying"
+	programVarFiltered  = "filtered"
+	programVarFirstCopy = "first_copy"
+	programVarMinWait   = "min_wait"
+	programVarOwn       = "own"
 )
 
 // loadProgram returns the embedded CollectionSpec for program.
@@ -88,10 +93,13 @@ type programProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type programMapSpecs struct {
 	Begun    *ebpf.MapSpec `ebpf:"begun"`
+	Changes  *ebpf.MapSpec `ebpf:"changes"`
+	Copies   *ebpf.MapSpec `ebpf:"copies"`
 	Counters *ebpf.MapSpec `ebpf:"counters"`
 	Others   *ebpf.MapSpec `ebpf:"others"`
 	Records  *ebpf.MapSpec `ebpf:"records"`
 	Room     *ebpf.MapSpec `ebpf:"room"`
+	Sizes    *ebpf.MapSpec `ebpf:"sizes"`
 	Sums     *ebpf.MapSpec `ebpf:"sums"`
 	Targets  *ebpf.MapSpec `ebpf:"targets"`
 }
@@ -100,10 +108,12 @@ type programMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type programVariableSpecs struct {
-	Arm64    *ebpf.VariableSpec `ebpf:"arm64"`
-	Filtered *ebpf.VariableSpec `ebpf:"filtered"`
-	MinWait  *ebpf.VariableSpec `ebpf:"min_wait"`
-	Own      *ebpf.VariableSpec `ebpf:"own"`
+	Arm64     *ebpf.VariableSpec `ebpf:"arm64"`
+	Copying   *ebpf.VariableSpec `ebpf:"copying"`
+	Filtered  *ebpf.VariableSpec `ebpf:"filtered"`
+	FirstCopy *ebpf.VariableSpec `ebpf:"first_copy"`
+	MinWait   *ebpf.VariableSpec `ebpf:"min_wait"`
+	Own       *ebpf.VariableSpec `ebpf:"own"`
 }
 
 // programObjects contains all objects after they have been loaded into the kernel.
@@ -127,10 +137,13 @@ func (o *programObjects) Close() error {
 // It can be passed to loadProgramObjects or ebpf.CollectionSpec.LoadAndAssign.
 type programMaps struct {
 	Begun    *ebpf.Map `ebpf:"begun"`
+	Changes  *ebpf.Map `ebpf:"changes"`
+	Copies   *ebpf.Map `ebpf:"copies"`
 	Counters *ebpf.Map `ebpf:"counters"`
 	Others   *ebpf.Map `ebpf:"others"`
 	Records  *ebpf.Map `ebpf:"records"`
 	Room     *ebpf.Map `ebpf:"room"`
+	Sizes    *ebpf.Map `ebpf:"sizes"`
 	Sums     *ebpf.Map `ebpf:"sums"`
 	Targets  *ebpf.Map `ebpf:"targets"`
 }
@@ -138,10 +151,13 @@ type programMaps struct {
 func (m *programMaps) Close() error {
 	return _ProgramClose(
 		m.Begun,
+		m.Changes,
+		m.Copies,
 		m.Counters,
 		m.Others,
 		m.Records,
 		m.Room,
+		m.Sizes,
 		m.Sums,
 		m.Targets,
 	)
@@ -151,10 +167,12 @@ func (m *programMaps) Close() error {
 //
 // It can be passed to loadProgramObjects or ebpf.CollectionSpec.LoadAndAssign.
 type programVariables struct {
-	Arm64    *ebpf.Variable `ebpf:"arm64"`
-	Filtered *ebpf.Variable `ebpf:"filtered"`
-	MinWait  *ebpf.Variable `ebpf:"min_wait"`
-	Own      *ebpf.Variable `ebpf:"own"`
+	Arm64     *ebpf.Variable `ebpf:"arm64"`
+	Copying   *ebpf.Variable `ebpf:"copying"`
+	Filtered  *ebpf.Variable `ebpf:"filtered"`
+	FirstCopy *ebpf.Variable `ebpf:"first_copy"`
+	MinWait   *ebpf.Variable `ebpf:"min_wait"`
+	Own       *ebpf.Variable `ebpf:"own"`
 }
 
 // programPrograms contains all programs after they have been loaded into the kernel.

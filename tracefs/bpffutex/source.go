@@ -29,6 +29,9 @@ type Options struct {
 	Filtered bool
 	// MinWait is how long a wait is at least that is sent.
 	MinWait time.Duration
+	// Copy is how many bytes are copied of the stack of a long wait, unless Source.Copy says
+	// otherwise for its process; 0 copies none.
+	Copy uint32
 	// Futexes, Waiting and Ring bound memory: how many futexes are kept apart, how many
 	// threads that live can have waited, and the bytes of the ring buffer, a power of two and whole
 	// pages. 0 is for the default.
@@ -90,6 +93,18 @@ func (s *Source) spec(opt *Options) (*ebpf.CollectionSpec, error) {
 	if !opt.Filtered {
 		spec.Maps[programMapTargets].MaxEntries = 1
 	}
+	if opt.Copy > 0 {
+		cpus, err := ebpf.PossibleCPU()
+		if err != nil {
+			return nil, fmt.Errorf("counting CPUs: %w", err)
+		}
+		spec.Maps[programMapCopies].MaxEntries = uint32(cpus)
+		if opt.Ring == 0 {
+			spec.Maps[programMapRecords].MaxEntries = copyRing
+		}
+	} else {
+		spec.Maps[programMapSizes].MaxEntries = 1
+	}
 	flag := func(is bool) uint32 {
 		if is {
 			return 1
@@ -99,12 +114,15 @@ func (s *Source) spec(opt *Options) (*ebpf.CollectionSpec, error) {
 	var failed []error
 	for name, value := range map[string]any{
 		programVarOwn: uint32(os.Getpid()), programVarFiltered: flag(opt.Filtered), programVarArm64: flag(runtime.GOARCH == "arm64"),
-		programVarMinWait: uint64(max(opt.MinWait, 0)),
+		programVarMinWait: uint64(max(opt.MinWait, 0)), programVarCopying: flag(opt.Copy > 0), programVarFirstCopy: min(opt.Copy, MaxCopy),
 	} {
 		failed = append(failed, spec.Variables[name].Set(value))
 	}
 	return spec, errors.Join(failed...)
 }
+
+// copyRing is the bytes of the ring buffer if stacks are copied, unless others are given.
+const copyRing = 4 << 20
 
 // order is the order in which programs are attached: a return without an entry is counted, an
 // entry without a return would be a wait that does not end.
@@ -153,6 +171,26 @@ func (s *Source) Remove(pid int) error {
 		return fmt.Errorf("leaving out process %d: %w", pid, err)
 	}
 	return nil
+}
+
+// Copy sets how many bytes are copied of stacks of a process from now on.
+func (s *Source) Copy(pid int32, bytes uint32) error {
+	if err := s.programs.Maps[programMapSizes].Put(uint32(pid), min(bytes, MaxCopy)); err != nil {
+		return fmt.Errorf("copying more of the stacks of process %d: %w", pid, err)
+	}
+	return nil
+}
+
+// places is PLACES of futex.bpf.c.
+const places = 4096
+
+// Changes returns a number that is another one once a process has mapped code anew, or code that was
+// there elsewhere; it can be so without that, too. It counts with Options.Copy only.
+func (s *Source) Changes(pid int32) (n uint64, err error) {
+	if err := s.programs.Maps[programMapChanges].Lookup(uint32(pid)%places, &n); err != nil {
+		return 0, fmt.Errorf("reading the changes of process %d: %w", pid, err)
+	}
+	return n, nil
 }
 
 // Next reads the next wait into w. The error is io.EOF if there is none until a time, and what
@@ -311,7 +349,7 @@ func settled(key, value []byte, read func(key any) ([]byte, error)) (w Waiting, 
 // Loss returns what is missing so far.
 func (s *Source) Loss() (l Loss, err error) {
 	counters := s.programs.Maps[programMapCounters]
-	for i, to := range []*uint64{&l.Waits, &l.Records, &l.Apart, &l.Before, &l.Children, &l.Requeues} {
+	for i, to := range []*uint64{&l.Waits, &l.Records, &l.Apart, &l.Before, &l.Children, &l.Requeues, &l.Copies} {
 		var each []uint64
 		if err := counters.Lookup(uint32(i), &each); err != nil {
 			return l, fmt.Errorf("reading the counters of the BPF programs: %w", err)

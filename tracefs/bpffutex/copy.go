@@ -1,0 +1,64 @@
+package bpffutex
+
+import (
+	"encoding/binary"
+	"runtime"
+)
+
+// MaxCopy is the most that is copied of a stack, MAX_COPY of futex.bpf.c.
+const MaxCopy = 64 << 10
+
+// Copy is a thread as it was when its wait ended: its registers of user space, and its stack from
+// SP on. Asked is how many bytes of that should have been copied: there are less if the stack ends
+// before that, or is not in memory. It is valid until the next wait is read.
+type Copy struct {
+	PC, SP uint64
+	Stack  []byte
+	Asked  uint32
+
+	regs []byte // struct pt_regs
+}
+
+// layout is where struct pt_regs of an architecture has registers: those that have a number in DWARF,
+// by that (arch/x86/include/asm/ptrace.h, arch/arm64/include/asm/ptrace.h).
+type layout struct {
+	size   uint32 // that is kept
+	at     []uint16
+	sp, pc uint8
+}
+
+var layouts = map[string]layout{
+	"amd64": {size: 168, at: []uint16{80, 96, 88, 40, 104, 112, 32, 152, 72, 64, 56, 48, 24, 16, 8, 0, 128}, sp: 7, pc: 16},
+	"arm64": {size: 272, at: consecutive(33), sp: 31, pc: 32},
+}
+
+// consecutive returns the places of so many registers of 8 bytes.
+func consecutive(n int) (at []uint16) {
+	for i := range n {
+		at = append(at, uint16(8*i))
+	}
+	return at
+}
+
+// decode takes what follows the frames of a record. ok is false if it has another size.
+func (c *Copy) decode(b []byte, copied, asked uint32) (ok bool) {
+	l, ok := layouts[runtime.GOARCH]
+	if !ok || copied > MaxCopy || uint64(len(b)) < uint64(l.size)+uint64(copied) {
+		return false
+	}
+	*c = Copy{Stack: b[l.size : l.size+copied], Asked: asked, regs: b[:l.size]}
+	c.SP, c.PC = c.register(&l, l.sp), c.register(&l, l.pc)
+	return true
+}
+
+func (c *Copy) register(l *layout, n uint8) uint64 {
+	return binary.NativeEndian.Uint64(c.regs[l.at[n]:])
+}
+
+// Registers calls set for each register that is known, with its number in DWARF.
+func (c *Copy) Registers(set func(number uint8, value uint64)) {
+	l := layouts[runtime.GOARCH]
+	for n := range l.at {
+		set(uint8(n), c.register(&l, uint8(n)))
+	}
+}
