@@ -48,7 +48,7 @@ func futexSums(f *futexFlags, source *liveFlags, std, child command.Streams) err
 
 // runSums runs --source=bpf. child has the streams of the command.
 func runSums(f *liveFlags, std, child command.Streams, opt sums.Options) error {
-	opt.PIDs, opt.Command, opt.Duration, opt.Proc, opt.MapsSource, opt.Quiet = f.PIDs, f.Command, f.Duration, f.Proc, f.mapsFrom.Source, f.quiet
+	opt.PIDs, opt.Command, opt.Duration, opt.Proc, opt.MapsSource, opt.Quiet, opt.Unwind = f.PIDs, f.Command, f.Duration, f.Proc, f.mapsFrom.Source, f.quiet, f.Unwind
 	opt.Child, opt.Stdout, opt.Messages, opt.Exit = child, std.Out, std.Messages(), os.Exit
 	code, err := sums.Run(&opt)
 	return errors.Join(err, command.Exit(code))

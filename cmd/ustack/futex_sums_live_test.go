@@ -293,7 +293,7 @@ func TestFutexSumsKilled(t *testing.T) {
 
 // TestFutexSumsFlags: what has no use with the source is refused, before anything is loaded.
 func TestFutexSumsFlags(t *testing.T) {
-	for _, flags := range [][]string{{"-e", "sched:sched_switch"}, {"--save", "x"}, {"--owners"}, {"--impact"}, {"--unwind=fp"}, {"--by=site"}, {"--format=perfetto"}, {"--format=html"}, {"--blame", "--format=folded"}} {
+	for _, flags := range [][]string{{"-e", "sched:sched_switch"}, {"--save", "x"}, {"--owners"}, {"--impact"}, {"--unwind=blocked"}, {"--by=site"}, {"--format=perfetto"}, {"--format=html"}, {"--blame", "--format=folded"}} {
 		cmd := exec.Command(ustackBinary(t), append([]string{"futex", "--live", "--source=bpf", "-q", "--duration=1ms"}, flags...)...)
 		text, err := cmd.CombinedOutput()
 		if code := cmd.ProcessState.ExitCode(); code == 0 || !strings.Contains(string(text), "source") {

@@ -29,3 +29,16 @@ func (rp *reporter) reached(stacks waitStacks) *resolve.Reach {
 	}
 	return r.Sum()
 }
+
+// reached returns how far the stacks of long waits go, nil if unknown.
+func (s *Summed) reached() *resolve.Reach {
+	var r resolve.Reaches
+	for _, l := range s.longs {
+		for i := range l.lock.flows.list {
+			if x := &l.lock.flows.list[i]; x.key.wait >= 0 {
+				r.Add(s.stacks.Get(x.key.wait).Far(), x.Count)
+			}
+		}
+	}
+	return r.Sum()
+}

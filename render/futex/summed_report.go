@@ -57,6 +57,7 @@ func (s *Summed) Report(st *SummedState, v View) *Report {
 	r.Locks, r.LockCount = v.list(lists[0]), len(lists[0])
 	r.Signals, r.SignalCount = v.list(lists[1]), len(lists[1])
 	r.Threads, r.Longest = cut(r.Threads, v.Top), cut(r.Longest, v.Top)
+	r.Reach = s.reached()
 	s.notes(r, st)
 	return r
 }

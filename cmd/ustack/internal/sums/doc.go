@@ -14,6 +14,7 @@ import (
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/contention"
 	"ustack/cmd/ustack/internal/destination"
+	"ustack/cmd/ustack/internal/live"
 	"ustack/cmd/ustack/internal/recorder"
 	"ustack/cmd/ustack/internal/symbols"
 	"ustack/filemap/procmap"
@@ -38,6 +39,7 @@ type Options struct {
 	Interval   time.Duration // how often the report so far is written, 0 for never
 	Proc       string
 	MapsSource procmap.Source
+	Unwind     string // how stacks are found: live.UnwindAuto, UnwindCopy or UnwindFP
 	Symbols    symbols.Options
 	Out        contention.Output
 	// The report goes To, or to Stdout; it is Text or not.
@@ -60,7 +62,7 @@ type Recording struct {
 }
 
 // without are flags that have no use with this source.
-var without = [...]string{"e", "b", "max-buffer", "save", "tracefs", "unwind", "mappings", "no-sched", "owners", "blame", "impact", "from", "to", "what-if"}
+var without = [...]string{"e", "b", "max-buffer", "save", "tracefs", "mappings", "no-sched", "owners", "blame", "impact", "from", "to", "what-if"}
 
 // Check reports a flag that has no use with this source.
 func Check(fs *flag.FlagSet) (err error) {
@@ -69,6 +71,9 @@ func Check(fs *flag.FlagSet) (err error) {
 	}
 	fs.Visit(func(f *flag.Flag) {
 		by := f.Name == "by" && !slices.Contains([]string{string(futex.ByAuto), string(futex.ByLock)}, f.Value.String())
+		if err == nil && f.Name == "unwind" && f.Value.String() == live.UnwindBlocked {
+			err = fmt.Errorf("--unwind=%s cannot be combined with --source=%s, which takes a stack when a wait has ended", f.Value, Name)
+		}
 		if err == nil && (by || slices.Contains(without[:], f.Name)) {
 			err = fmt.Errorf("--%s=%s cannot be combined with --source=%s, which counts by futex and does not show each call", f.Name, f.Value, Name)
 		}

@@ -1,6 +1,7 @@
 package sums
 
 import (
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,13 +24,15 @@ import (
 type files struct {
 	readers
 	open      func() (readers, error)
-	kept      int // mappings of all processes
+	kept      int    // mappings of all processes
+	page      uint64 // size of one
 	finder    *byid.Finder
 	files     *filemap.Files
 	processes map[int32]*program
 	unknown   map[filemap.BuildID]*filemap.Memory // that no file here has
 	work      resolve.Stack                       // that stack has returned
 	stacks    remembered
+	walks     *walks // nil if stacks are the kernel's
 }
 
 // readers read what processes have mapped.
@@ -45,7 +48,14 @@ type program struct {
 	version      uint64 // of paths and code: another one once they have been read again
 	paths        map[filemap.BuildID]string
 	code         []procmap.Mapping // executable, of files
+	other        []procmap.Mapping // executable, of no file
+	pages        uint64            // of code, as Wait.Code; 0 if they are not known
+	changes      uint64            // when that was read, as Wait.Changes
+	walked       walked
 }
+
+// mappings returns how many there are.
+func (p *program) mappings() int { return len(p.code) + len(p.other) }
 
 // known returns the mapping of code that another one is, if it has been read: nil if not.
 func (p *program) known(at *procmap.Mapping) *procmap.Mapping {
@@ -66,7 +76,7 @@ const (
 )
 
 func newFiles(open func() (readers, error), find byid.Options) (*files, error) {
-	f := &files{open: open, finder: byid.New(find), unknown: make(map[filemap.BuildID]*filemap.Memory), stacks: newRemembered()}
+	f := &files{open: open, page: uint64(os.Getpagesize()), finder: byid.New(find), unknown: make(map[filemap.BuildID]*filemap.Memory), stacks: newRemembered()}
 	return f, f.renew()
 }
 
@@ -93,8 +103,8 @@ func (f *files) program(of *bpffutex.Futex) *program {
 	if p != nil && p.memory == 0 && of.Memory != 0 {
 		// It may have executed another program since: what it has is read anew, and if it has
 		// ended, build IDs stay true, addresses do not.
-		f.kept -= len(p.code)
-		p.memory, p.born, p.code, p.version = of.Memory, of.Born, nil, p.version+1
+		f.kept -= p.mappings()
+		*p = program{memory: of.Memory, born: of.Born, paths: p.paths, version: p.version + 1}
 		f.read(of.TGID, p)
 	}
 	if p != nil && p.memory == of.Memory && p.born == of.Born {
@@ -104,7 +114,7 @@ func (f *files) program(of *bpffutex.Futex) *program {
 		_ = f.renew() // else the readers stay
 	}
 	if old := f.processes[of.TGID]; old != nil {
-		f.kept -= len(old.code)
+		f.kept -= old.mappings()
 	}
 	p = &program{memory: of.Memory, born: of.Born, paths: make(map[filemap.BuildID]string)}
 	f.processes[of.TGID] = p
@@ -115,20 +125,28 @@ func (f *files) program(of *bpffutex.Futex) *program {
 // read reads what a process has mapped now. Two files with one build ID leave none.
 func (f *files) read(pid int32, p *program) {
 	p.read = time.Now()
+	before, unchanged := f.changes(pid)
 	h, err := f.reader.Open(int(pid))
 	if err != nil {
 		return // it has ended, or may not be read: there are other ways
 	}
 	defer h.Close()
 	paths := make(map[filemap.BuildID]string)
-	var code []procmap.Mapping
+	now := program{}
 	err = h.Each(func(m *procmap.Mapping) bool {
-		if m.Perms&procmap.Exec == 0 || !m.Kind.HasFile() {
+		if m.Perms&procmap.Exec == 0 || m.Kind == procmap.Vsyscall {
 			return true
 		}
-		code = append(code, *m)
+		if m.Perms&procmap.Write == 0 {
+			now.pages += (m.End - m.Start) / f.page
+		}
+		if !m.Kind.HasFile() {
+			now.other = append(now.other, *m)
+			return len(now.other) < maxCode
+		}
+		now.code = append(now.code, *m)
 		if m.Kind != procmap.File || m.BuildID.IsZero() {
-			return len(code) < maxCode
+			return len(now.code) < maxCode
 		}
 		id := filemap.BuildID(m.BuildID.Padded())
 		if old, ok := paths[id]; ok && old != m.Name {
@@ -136,17 +154,30 @@ func (f *files) read(pid int32, p *program) {
 		} else {
 			paths[id] = m.Name
 		}
-		return len(code) < maxCode
+		return len(now.code) < maxCode
 	})
 	if err != nil || !f.same(pid, p.born) {
 		return // a part, or another program
 	}
-	f.kept += len(code) - len(p.code)
-	p.code = code
+	after, also := f.changes(pid)
+	if max(len(now.code), len(now.other)) >= maxCode || before != after || !unchanged || !also {
+		now.pages = 0
+	}
+	f.kept += now.mappings() - p.mappings()
+	p.code, p.other, p.pages, p.changes, p.walked.tables = now.code, now.other, now.pages, before, nil
 	p.version++
 	for id, path := range paths {
 		p.paths[id] = path
 	}
+}
+
+// changes returns the number of changes of what a process has mapped; ok is false if it is not known.
+func (f *files) changes(pid int32) (n uint64, ok bool) {
+	if f.walks == nil {
+		return 0, false
+	}
+	n, err := f.walks.kernel.Changes(pid)
+	return n, err == nil
 }
 
 // path returns the path of a file that a process has mapped.
@@ -172,13 +203,18 @@ func (f *files) stack(w *bpffutex.Wait) *resolve.Stack {
 		return nil
 	}
 	p := f.program(&w.Futex)
-	if s := f.stacks.get(p, w); s != nil {
+	if w.Copy != nil && f.walks != nil {
+		if s := f.walks.stack(p, w); s != nil {
+			return s
+		}
+	}
+	if s := f.stacks.get(p, w.Raw, w.Cut); s != nil {
 		return s
 	}
 	version := p.version
 	s := f.attributed(w)
 	if p.version == version && f.lasts(p, w) { // else some frames are of what was known before
-		return f.stacks.put(p, w, s)
+		return f.stacks.put(p, w.Raw, w.Cut, s)
 	}
 	return s
 }
@@ -187,20 +223,25 @@ func (f *files) stack(w *bpffutex.Wait) *resolve.Stack {
 func (f *files) attributed(w *bpffutex.Wait) *resolve.Stack {
 	s := &f.work
 	*s = resolve.Stack{Stock: w.Cut, Frames: s.Frames[:0], Attributions: s.Attributions[:0]}
+	f.kernel(s, w, w.Stack)
+	return s
+}
+
+// kernel adds frames that the kernel found for a wait.
+func (f *files) kernel(s *resolve.Stack, w *bpffutex.Wait, frames []bpffutex.Frame) {
 	at := &memory{files: f, wait: w}
 	defer at.close()
-	for i := range w.Stack {
-		frame := tracefs.Frame{Addr: w.Stack[i].Number, HasAddr: true, Form: tracefs.FormBuildID}
+	for i := range frames {
+		frame := tracefs.Frame{Addr: frames[i].Number, HasAddr: true, Form: tracefs.FormBuildID}
 		var o resolve.Attribution
-		if w.Stack[i].IsAddress {
+		if frames[i].IsAddress {
 			frame.Form = tracefs.FormPlain
-			o = at.attribution(w.Stack[i].Number)
+			o = at.attribution(frames[i].Number)
 		} else {
-			o = f.byID(w, &w.Stack[i])
+			o = f.byID(w, &frames[i])
 		}
 		s.Frames, s.Attributions = append(s.Frames, frame), append(s.Attributions, o)
 	}
-	return s
 }
 
 // byID returns the attribution of a frame with a build ID.
@@ -299,4 +340,7 @@ func suspended() uint64 {
 	return uint64(max(boot.Nano()-mono.Nano(), 0))
 }
 
-func (f *files) close() { f.finder.Close() }
+func (f *files) close() {
+	f.finder.Close()
+	f.walks.close()
+}

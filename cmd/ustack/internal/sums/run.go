@@ -71,6 +71,7 @@ type session struct {
 	names   *symbolize.Symbols // nil without --symbols
 	static  *variables
 	room    room
+	unwound error         // why stacks are not copied, though they were to be
 	child   *live.Command // nil without a command
 	alive   []process     // of Options.PIDs, with their children then, that have not ended
 	signals chan os.Signal
@@ -127,11 +128,24 @@ func (s *session) open() (err error) {
 	if err != nil {
 		return err
 	}
-	programs, err := bpffutex.Open(bpffutex.Options{Filtered: s.filtered(), MinWait: minWait})
+	with := bpffutex.Options{Filtered: s.filtered(), MinWait: minWait}
+	if s.opt.Unwind != live.UnwindFP {
+		with.Copy = firstCopy
+	}
+	programs, err := bpffutex.Open(with)
+	if err != nil && s.opt.Unwind == live.UnwindAuto {
+		with.Copy, s.unwound = 0, err
+		programs, err = bpffutex.Open(with)
+	}
 	if err != nil {
 		return err
 	}
 	s.source = programs
+	if with.Copy > 0 {
+		if s.files.walks, err = newWalks(s.files, s.opt.Symbols.DebugDirs, programs); err != nil {
+			return fmt.Errorf("--unwind=%s: %w", s.opt.Unwind, err)
+		}
+	}
 	return s.begin(minWait)
 }
 
@@ -222,9 +236,20 @@ func (s *session) begin(minWait time.Duration) (err error) {
 		s.end = s.clock.now().Add(opt.Duration)
 	}
 	if err == nil {
-		s.say("Linux %s, BPF programs on entries and returns of system calls, waits of %v and more with their stacks", live.Release(), minWait)
+		s.say("Linux %s, BPF programs on entries and returns of system calls, waits of %v and more with their stacks, %s", live.Release(), minWait, s.unwinds())
 	}
 	return err
+}
+
+// unwinds says in the start-up line how stacks are found.
+func (s *session) unwinds() string {
+	switch {
+	case s.unwound != nil:
+		return fmt.Sprintf("by frame pointers (no copies: %v)", s.unwound)
+	case s.files.walks == nil:
+		return "by frame pointers"
+	}
+	return fmt.Sprintf("unwound from copies of %d bytes and more", firstCopy)
 }
 
 // addFamily selects the processes that were named, and their children.
@@ -296,7 +321,25 @@ func (s *session) run() error {
 	if err := s.drain(); err != nil {
 		return err
 	}
-	return s.to.end()
+	if err := s.to.end(); err != nil {
+		return err
+	}
+	return s.sayWalked()
+}
+
+// sayWalked says how far stacks were unwound.
+func (s *session) sayWalked() error {
+	if s.files.walks == nil {
+		return nil
+	}
+	l, err := s.source.Loss()
+	if err != nil {
+		return err
+	}
+	if text := s.files.walks.count.text(l.Copies); text != "" {
+		s.say("%s", text)
+	}
+	return nil
 }
 
 // over reports whether there is a reason to end. A second signal ends the program: the kernel

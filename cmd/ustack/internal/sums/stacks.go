@@ -10,7 +10,8 @@ import (
 	"ustack/tracefs/bpffutex"
 )
 
-// remembered are stacks whose files have been found, by what the kernel wrote: threads wait at few
+// remembered are stacks whose files have been found, by what the kernel wrote or by what was
+// unwound (see walks.key): threads wait at few
 // places, and to find the files of a stack takes most of the time of a wait.
 //
 // Only stacks are kept that come out the same as long as nothing new is read of what their process
@@ -45,24 +46,24 @@ func (r *remembered) clear() {
 	r.frames = 0
 }
 
-func (r *remembered) key(w *bpffutex.Wait) uint64 {
+func (r *remembered) key(p *program, raw []byte) uint64 {
 	const mix = 0x9e3779b97f4a7c15
-	return maphash.Bytes(r.seed, w.Raw) ^ (uint64(w.TGID)+w.Memory)*mix
+	return maphash.Bytes(r.seed, raw) ^ (p.memory+p.born)*mix
 }
 
-// get returns the stack of a wait of a program, nil if it is not known, or not as what the program
-// has mapped is known now.
-func (r *remembered) get(p *program, w *bpffutex.Wait) *resolve.Stack {
-	s := r.stacks[r.key(w)]
-	if s == nil || s.of != p || s.version != p.version || s.cut != w.Cut || !bytes.Equal(s.raw, w.Raw) {
+// get returns the stack of a program that is written raw, nil if it is not known, or not as what the
+// program has mapped is known now. cut: the kernel takes no more frames.
+func (r *remembered) get(p *program, raw []byte, cut bool) *resolve.Stack {
+	s := r.stacks[r.key(p, raw)]
+	if s == nil || s.of != p || s.version != p.version || s.cut != cut || !bytes.Equal(s.raw, raw) {
 		return nil
 	}
 	return &s.stack
 }
 
-// put keeps the stack of a wait, in the place of one with its hash, and returns what is kept.
-func (r *remembered) put(p *program, w *bpffutex.Wait, s *resolve.Stack) *resolve.Stack {
-	key := r.key(w)
+// put keeps a stack, in the place of one with its hash, and returns what is kept.
+func (r *remembered) put(p *program, raw []byte, cut bool, s *resolve.Stack) *resolve.Stack {
+	key := r.key(p, raw)
 	if old := r.stacks[key]; old != nil {
 		r.frames -= len(old.stack.Frames)
 		delete(r.stacks, key)
@@ -71,7 +72,7 @@ func (r *remembered) put(p *program, w *bpffutex.Wait, s *resolve.Stack) *resolv
 		r.clear()
 	}
 	r.last++
-	kept := &rememberedStack{of: p, version: p.version, raw: bytes.Clone(w.Raw), cut: w.Cut, stack: *s}
+	kept := &rememberedStack{of: p, version: p.version, raw: bytes.Clone(raw), cut: cut, stack: *s}
 	kept.stack.Frames, kept.stack.Attributions = slices.Clone(s.Frames), slices.Clone(s.Attributions)
 	kept.stack.ResultID = r.last
 	r.stacks[key], r.frames = kept, r.frames+len(s.Frames)

@@ -96,7 +96,7 @@ func TestRememberedHash(t *testing.T) {
 	p.code = []procmap.Mapping{{Start: 0x10000, End: 0x13000, Offset: 0x5000, BuildID: id}}
 	one, two := waitAt(of, key, 0x5010), waitAt(of, key, 0x5020)
 	f.stack(one)
-	f.stacks.stacks[f.stacks.key(two)] = f.stacks.stacks[f.stacks.key(one)]
+	f.stacks.stacks[f.stacks.key(p, two.Raw)] = f.stacks.stacks[f.stacks.key(p, one.Raw)]
 	if s := f.stack(two); s.Attributions[0].Offset != 0x5020 {
 		t.Errorf("%+v", s)
 	}

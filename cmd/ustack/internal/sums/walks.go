@@ -1,0 +1,361 @@
+package sums
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"ustack/filemap"
+	"ustack/filemap/anoncode"
+	"ustack/filemap/openfile"
+	"ustack/filemap/procmap"
+	"ustack/filemap/resolve"
+	"ustack/filemap/space"
+	"ustack/filemap/symbolize"
+	"ustack/filemap/unwind"
+	"ustack/filemap/whole"
+	"ustack/tracefs"
+	"ustack/tracefs/bpffutex"
+)
+
+// walks unwinds the copies of stacks that come with long waits, by the tables of the files that their
+// processes have mapped.
+//
+// What a process has mapped is read before or after the wait, so it counts for a stack only if it was
+// the same then: between the two, the process has made no call that can put other code in its place
+// (bpffutex.Source.Changes), as many pages of code are mapped as when the wait ended, and the first
+// frame is in the file, and at the offset, that the kernel found then. Otherwise the stack stays the
+// kernel's, and the reason is counted.
+type walks struct {
+	files    *files
+	opened   *openfile.Opener
+	opener   *whole.Opener
+	unwinder *unwind.Unwinder
+	kernel   copier
+	frames   []unwind.Frame
+	raw      []byte
+	rested   time.Time
+	count    walkCounts
+}
+
+// copier copies the stacks of long waits: bpffutex.Source.
+type copier interface {
+	// Copy sets how many bytes are copied of stacks of a process.
+	Copy(pid int32, bytes uint32) error
+	// Changes returns a number that is another one once a process has mapped code anew.
+	Changes(pid int32) (uint64, error)
+}
+
+// walkCounts is what became of the waits with a copy of their stack.
+type walkCounts struct {
+	Whole uint64 // unwound
+	// The others have the kernel's stack: the process has ended before it was looked at, or has
+	// changed what it has mapped; the kernel found another file; nothing could be unwound.
+	Ended, Changed, Unlike, Failed uint64
+	Short                          uint64 // copies that were too short, of those that were unwound
+}
+
+// walked is what unwinding needs of a program.
+type walked struct {
+	tables map[uint64]*unwind.File // by the addresses of their mappings
+	again  time.Time               // when the program is read again, if it has changed
+	pause  time.Duration           // after that
+	copied uint32                  // bytes of stacks, 0 for firstCopy
+}
+
+const (
+	// firstCopy is how many bytes are copied of the stacks of a process at first.
+	firstCopy = 8 << 10
+	// A program that has changed what it has mapped is read again after soonAgain, and after
+	// twice as long each time up to readAgain if that does not help: compilers of code that runs
+	// change it all the time.
+	soonAgain = 20 * time.Millisecond
+	// restEvery is how long a file stays open that no stack leads through, at least.
+	restEvery = 3 * time.Second
+)
+
+// machines are instruction sets by GOARCH.
+var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+
+// newWalks returns what unwinds stacks of processes that files knows.
+func newWalks(f *files, debugDirs []string, kernel copier) (*walks, error) {
+	w := &walks{files: f, opened: openfile.NewOpener(0), unwinder: unwind.New(0), kernel: kernel, rested: time.Now()}
+	vdso, err := anoncode.VDSOMemory()
+	if err != nil {
+		return nil, err
+	}
+	separates, err := symbolize.NewSeparates(debugDirs, "", w.opened)
+	if err != nil {
+		return nil, err
+	}
+	w.opener = &whole.Opener{Reader: f.places, VDSO: vdso, Files: w.opened, Separates: separates}
+	return w, nil
+}
+
+// close closes the files. Nil has none.
+func (w *walks) close() {
+	if w == nil {
+		return
+	}
+	w.unwinder.Close()
+	w.opened.Close()
+}
+
+// stack returns the stack of a wait with a copy, nil if it proves no more than the kernel's. It is
+// valid until the next call.
+func (w *walks) stack(p *program, wait *bpffutex.Wait) *resolve.Stack {
+	w.rest()
+	if !w.known(p, wait) {
+		return nil
+	}
+	in := unwind.Input{Machine: machines[runtime.GOARCH], Max: mostFrames, Space: &view{walks: w, program: p, pid: int(wait.TGID)}}
+	wait.Copy.Registers(in.Regs.Set)
+	in.Stack = unwind.Stack{At: wait.Copy.SP, Bytes: wait.Copy.Stack}
+	var end unwind.End
+	w.frames, end = w.unwinder.Unwind(&in, w.frames[:0])
+	if len(w.frames) == 0 {
+		w.count.Failed++
+		return nil
+	}
+	if len(wait.Stack) == 0 || !p.same(&wait.Stack[0], w.frames[0].PC) {
+		w.count.Unlike++
+		return nil
+	}
+	w.count.Whole++
+	if end.Why == unwind.Short && uint32(len(wait.Copy.Stack)) == wait.Copy.Asked {
+		w.short(p, wait, end.Want)
+	}
+	return w.attributed(p, wait, &end)
+}
+
+// mostFrames is as many as perf keeps (kernel.perf_event_max_stack).
+const mostFrames = 127
+
+// known reports whether what is known of a program is what the process had mapped when a wait ended.
+func (w *walks) known(p *program, wait *bpffutex.Wait) bool {
+	now := time.Now()
+	if !p.is(wait) && !now.Before(p.walked.again) {
+		pause := min(max(2*p.walked.pause, soonAgain), readAgain)
+		w.files.read(wait.TGID, p)
+		p.walked.pause, p.walked.again = pause, now.Add(pause)
+	}
+	switch {
+	case p.is(wait):
+		return true
+	case p.pages == 0:
+		w.count.Ended++
+	default:
+		w.count.Changed++
+	}
+	return false
+}
+
+// is reports whether what is known of a program is what was mapped when a wait ended.
+func (p *program) is(wait *bpffutex.Wait) bool {
+	return p.pages > 0 && p.pages == wait.Code && p.changes == wait.Changes
+}
+
+// short has more copied of the stacks of a process: at least the bytes that one wants.
+func (w *walks) short(p *program, wait *bpffutex.Wait, want uint64) {
+	w.count.Short++
+	need := min(uint64(len(wait.Copy.Stack))+want, bpffutex.MaxCopy)
+	size := max(p.walked.copied, firstCopy)
+	for uint64(size) < need {
+		size *= 2
+	}
+	if size > p.walked.copied && size > wait.Copy.Asked && w.kernel.Copy(wait.TGID, size) == nil {
+		p.walked.copied = size
+	}
+}
+
+// rest closes the files that no stack leads through, now and then.
+func (w *walks) rest() {
+	now := time.Now()
+	if now.Sub(w.rested) < restEvery {
+		return
+	}
+	w.rested = now
+	if w.unwinder.Rest() {
+		for _, p := range w.files.processes {
+			p.walked.tables = nil
+		}
+	}
+}
+
+// attributed returns what was unwound, with the files of its frames.
+func (w *walks) attributed(p *program, wait *bpffutex.Wait, end *unwind.End) *resolve.Stack {
+	stop := unwind.StopOf(end.Why)
+	more := wait.Stack[w.beyond(p, wait, stop, end.Addr):]
+	if len(more) > 0 {
+		stop = tracefs.NoStop
+	}
+	key := w.key(stop)
+	if s := w.files.stacks.get(p, key, false); s != nil && len(more) == 0 {
+		return s
+	}
+	s := &w.files.work
+	*s = resolve.Stack{Stock: wait.Cut && len(more) > 0, Frames: s.Frames[:0], Attributions: s.Attributions[:0]}
+	for i := range w.frames {
+		f := &w.frames[i]
+		frame := tracefs.Frame{Addr: f.PC, HasAddr: true, Form: tracefs.FormPlain}
+		frame.SetUnwound(unwind.HowOf(f.How), tracefs.NoStop)
+		if i == len(w.frames)-1 {
+			frame.SetUnwound(unwind.HowOf(f.How), stop)
+		}
+		s.Frames, s.Attributions = append(s.Frames, frame), append(s.Attributions, w.attribution(p, f.PC))
+	}
+	if len(more) > 0 {
+		w.files.kernel(s, wait, more)
+		return s
+	}
+	return w.files.stacks.put(p, key, false, s)
+}
+
+// key is what was unwound, in a form that the kernel's stacks do not have: their bytes are a multiple
+// of 8.
+func (w *walks) key(stop tracefs.Stop) []byte {
+	w.raw = append(w.raw[:0], byte(stop))
+	for i := range w.frames {
+		w.raw = binary.NativeEndian.AppendUint64(w.raw, w.frames[i].PC)
+	}
+	for i := range w.frames {
+		w.raw = append(w.raw, byte(w.frames[i].How))
+	}
+	for len(w.raw)%8 != 1 {
+		w.raw = append(w.raw, 0)
+	}
+	return w.raw
+}
+
+// attribution returns the attribution of a frame.
+func (w *walks) attribution(p *program, pc uint64) resolve.Attribution {
+	switch m := p.at(pc); {
+	case m == nil:
+		return resolve.Unnamed(filemap.NoAddressSpace)
+	case m.Kind.HasFile():
+		return w.files.mapped(m, pc)
+	case m.Kind == procmap.VDSO || m.Kind == procmap.Special:
+		return resolve.Unnamed(filemap.VDSO)
+	}
+	return resolve.Unnamed(filemap.Anonymous)
+}
+
+// beyond returns where the kernel's frames begin that it found by frame pointers where the tables
+// end, the number of all if there are none: see whole.Stage. Both must agree so far.
+func (w *walks) beyond(p *program, wait *bpffutex.Wait, stop tracefs.Stop, addr uint64) int {
+	kernel, none := wait.Stack, len(wait.Stack)
+	switch stop {
+	case tracefs.AtCopy, tracefs.AtFile:
+		for i := range w.frames {
+			if i >= len(kernel) || !p.same(&kernel[i], w.frames[i].PC) {
+				return none
+			}
+		}
+		return len(w.frames)
+	case tracefs.AtNoMap, tracefs.AtContradiction:
+		next := 0 // of the unwound frames
+		for k := range kernel {
+			if k > 0 && p.same(&kernel[k], addr) {
+				return k
+			}
+			for next < len(w.frames) && !p.same(&kernel[k], w.frames[next].PC) {
+				next++
+			}
+			if next == len(w.frames) {
+				return none
+			}
+			next++
+		}
+	}
+	return none
+}
+
+// same reports whether a frame of the kernel's is at an address.
+func (p *program) same(f *bpffutex.Frame, addr uint64) bool {
+	if f.IsAddress {
+		return f.Number == addr
+	}
+	m := p.at(addr)
+	return m != nil && !m.BuildID.IsZero() && filemap.BuildID(m.BuildID.Padded()) == f.BuildID && m.FileOffset(addr) == f.Number
+}
+
+// at returns the mapping of code with an address, nil if there is none.
+func (p *program) at(addr uint64) *procmap.Mapping {
+	for _, list := range [...][]procmap.Mapping{p.code, p.other} {
+		i, found := slices.BinarySearchFunc(list, addr, func(m procmap.Mapping, addr uint64) int {
+			switch {
+			case addr >= m.End:
+				return -1
+			case addr < m.Start:
+				return 1
+			}
+			return 0
+		})
+		if found {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// view is what a program has mapped as code. It implements unwind.Space.
+type view struct {
+	walks   *walks
+	program *program
+	pid     int
+}
+
+// Find implements unwind.Space.
+func (v *view) Find(addr uint64) (out unwind.Mapping, ok bool) {
+	m := v.program.at(addr)
+	if m == nil {
+		return out, false
+	}
+	out = unwind.Mapping{Start: m.Start, End: m.End, Offset: m.Offset, Exec: true}
+	if m.Kind.HasFile() || m.Kind == procmap.VDSO {
+		out.File = v.walks.file(v.program, v.pid, m)
+	}
+	return out, true
+}
+
+// file returns the file of a mapping, nil if it cannot be opened: the next stack tries again.
+func (w *walks) file(p *program, pid int, m *procmap.Mapping) *unwind.File {
+	if f := p.walked.tables[m.Start]; f != nil {
+		return f
+	}
+	f := w.opener.File(w.unwinder, pid, &space.Mapping{Start: m.Start, End: m.End, Offset: m.Offset, Perms: m.Perms,
+		File: &space.File{Name: m.Name, BuildID: m.BuildID, Inode: m.Inode, Dev: m.Dev, Generation: m.Generation, Kind: m.Kind}})
+	if f == nil {
+		return nil
+	}
+	if p.walked.tables == nil {
+		p.walked.tables = make(map[uint64]*unwind.File)
+	}
+	p.walked.tables[m.Start] = f
+	return f
+}
+
+// text says what became of the waits with copies of their stacks, "" if there were none. lost are the
+// waits whose copy found no room.
+func (c *walkCounts) text(lost uint64) string {
+	if c.Whole+c.Ended+c.Changed+c.Unlike+c.Failed+lost == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%d long waits unwound by tables", c.Whole)
+	for _, part := range [...]struct {
+		n    uint64
+		what string
+	}{
+		{c.Short, "copies of stacks too short"}, {c.Ended, "with the kernel's stack, as the process had ended"},
+		{c.Changed, "with the kernel's stack, as code was mapped meanwhile"}, {c.Unlike, "with the kernel's stack, which is in another file"},
+		{c.Failed, "with the kernel's stack, as nothing was unwound"}, {lost, "with the kernel's stack, as there was no room for a copy"},
+	} {
+		if part.n > 0 {
+			text += fmt.Sprintf("; %d %s", part.n, part.what)
+		}
+	}
+	return text
+}
