@@ -58,15 +58,27 @@ func (f *Ask) Statement() string {
 	return f.topSQL()
 }
 
+// topSQL chooses the locks first, by what they are sorted by alone, and answers the rest for these:
+// devices, percentiles and names of all locks would take several times as much time and memory.
 func (f *Ask) topSQL() string {
-	return f.named("total_ns, waits, devices, percent, p99_ns", fmt.Sprintf(`SELECT lock_key, CAST(sum(ns * weight) AS BIGINT) AS total_ns, count(*) AS waits,
-  count(DISTINCT device) AS devices,
-  round(100.0 * count(DISTINCT device) / (SELECT count(DISTINCT device) FROM %s), 1) AS percent,
-  quantile_disc(ns, 0.99) AS p99_ns,
-  %s
-FROM %s
-WHERE true%s
-GROUP BY lock_key`, f.table("devices"), whereSQL, f.countedSQL(), f.locksSQL()), string(f.By))
+	return f.named("total_ns, waits, devices, percent, p99_ns", fmt.Sprintf(`SELECT lock_key, %[1]s AS total_ns, %[2]s AS waits,
+  %[3]s AS devices,
+  round(100.0 * count(DISTINCT device) / (SELECT count(DISTINCT device) FROM %[5]s), 1) AS percent,
+  %[4]s AS p99_ns,
+  %[6]s
+FROM %[7]s
+WHERE lock_key IN (
+  SELECT lock_key FROM %[7]s
+  WHERE true%[8]s
+  GROUP BY lock_key
+  ORDER BY %[9]s DESC, lock_key
+  LIMIT %[10]d)%[8]s
+GROUP BY lock_key`, orderSQL[ByTotal], orderSQL[ByWaits], orderSQL[ByDevices], orderSQL[ByP99], f.table("devices"), whereSQL, f.countedSQL(), f.locksSQL(), orderSQL[f.By], f.Top), string(f.By))
+}
+
+// orderSQL are the columns by which locks are sorted.
+var orderSQL = map[Order]string{
+	ByTotal: "CAST(sum(ns * weight) AS BIGINT)", ByWaits: "count(*)", ByDevices: "count(DISTINCT device)", ByP99: "quantile_disc(ns, 0.99)",
 }
 
 // whereSQL are the columns that say which lock it is.

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// What TestScale writes: .ci/scale has it write much.
+var (
+	scaleDir     = flag.String("scale-dir", "", "write the tables of TestScale here")
+	scaleDevices = flag.Int("scale-devices", 100, "of TestScale")
+	scaleWaits   = flag.Int("scale-waits", 1000, "of each device of TestScale")
+	scalePart    = flag.Int("scale-part", 0, "the number of this part of TestScale")
+)
+
+// TestScale writes tables of many devices that all have the same thousand stacks, as they do
+// that run the same program, with waits of exponential lengths at exponential intervals.
+func TestScale(t *testing.T) {
+	const stacks = 1000
+	dir := *scaleDir
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	s, p := openPart(t, dir)
+	defer s.Close()
+	random := rand.New(rand.NewPCG(19, uint64(*scalePart)))
+	shared := newCollector()
+	list := make([]*stack, stacks)
+	for i := range list {
+		list[i] = shared.addStack([]int{10 * i, 10*i + 1, 10*i + 2})
+	}
+	total := int64(0)
+	for i := *scalePart * *scaleDevices; i < (*scalePart+1)**scaleDevices; i++ {
+		c := newCollector()
+		c.stacks = shared.stacks
+		c.head["clock_offset_ns"] = "1795700000000000000"
+		c.head["boot_id"] = fmt.Sprintf("%08x-0000-4000-8000-%012x", random.Uint32(), i)
+		c.head["os"] = fmt.Sprintf("build %d", i%3)
+		at := int64(1e9)
+		for range *scaleWaits {
+			stack := list[min(int(random.ExpFloat64()*stacks/5), stacks-1)]
+			ns, gap := int64(random.ExpFloat64()*1e6)+1, int64(random.ExpFloat64()*1e6)
+			total += ns
+			c.device.Waits++
+			c.device.WaitedNS += ns
+			at += gap
+			from, tid := at, int32(random.IntN(16))
+			row := sampleRow{Event: futexWait, Time: &from, TID: &tid, NS: &ns, LowNS: &ns, HighNS: &ns, Weight: 1, Result: some("woken")}
+			row.at(stack)
+			row.of(&lock{is: true, kind: "mutex"}, stack)
+			c.samples = append(c.samples, row)
+		}
+		c.endNS, c.device.Duration = at, at-1e9
+		c.finish(uint64(i+1), "report", now())
+		if err := s.add(p, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.finish(fmt.Sprint("part-", *scalePart)); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d samples, %d ns", *scaleDevices**scaleWaits, total)
+}
