@@ -29,6 +29,8 @@ import (
 type Options struct {
 	// Space returns what a process had mapped over time, nil if that is not known.
 	Space func(pid int) *space.Space
+	// BuildID returns the build ID of a file of these, the zero ID if it is not known.
+	BuildID func(*space.File) elfid.ID
 	// Arch is the machine's, as uname has it.
 	Arch string
 	// VDSO is the vDSO of the machine's processes, nil if it is not known.
@@ -206,11 +208,12 @@ func (u *Unwinder) open(f *space.File) (*unwind.Binary, error) {
 	}
 	b := &unwind.Binary{ReaderAt: at, Size: at.Size(), Identity: at.Identity(), Close: func() { _ = at.Close() }} // it was only read from
 	id, err := elfid.Read(at)
+	recorded := u.opt.BuildID(f)
 	switch {
 	case err != nil:
-	case !f.BuildID.IsZero() && id != f.BuildID:
+	case !recorded.IsZero() && id != recorded:
 		err = errOther
-	case f.BuildID.IsZero():
+	case recorded.IsZero():
 		err = u.same(f, at.Info())
 	}
 	if err != nil {

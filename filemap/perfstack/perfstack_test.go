@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/filemap/elfid"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/filemap/unwind"
@@ -64,7 +65,8 @@ func TestSame(t *testing.T) {
 		{space.File{Name: name, Inode: st.Ino, Dev: procmap.Dev{Major: dev.Major, Minor: dev.Minor + 1}}, later, false},
 		{space.File{Name: name}, later, false},
 	} {
-		u := New(Options{Arch: "x86_64", Written: c.written, Space: func(int) *space.Space { return nil }})
+		u := New(Options{Arch: "x86_64", Written: c.written, Space: func(int) *space.Space { return nil },
+			BuildID: func(f *space.File) elfid.ID { return f.BuildID }})
 		b, err := u.open(&c.file)
 		if c.same != (err == nil) || err != nil && !errors.Is(err, errOther) {
 			t.Errorf("%+v at %v: %v", c.file, c.written, err)

@@ -27,7 +27,7 @@ type Recorded struct {
 
 	losses []loss // in order
 	names  filemap.Names
-	ids    map[string]elfid.ID
+	ids    map[string]*listedFile
 }
 
 // NewRecorded returns a history without any record. clock is the trace clock of their
@@ -39,18 +39,60 @@ func NewRecorded(spaces *space.Spaces, clock string) *Recorded {
 	return r
 }
 
-// FileID notes the build ID of the file that had a name when the recording ended. It counts
-// for mappings of that name that come without an ID of their own, but if several files had
-// the name, in containers, say.
+// listedFile is what perf's list of build IDs says of a name.
+type listedFile struct {
+	id elfid.ID
+	// mapped is the first file that was mapped by the name, its Inode 0 for none. several: there
+	// were others, or several in the list.
+	mapped  fileKey
+	several bool
+}
+
+// fileKey tells files of one name apart. What perf has read of /proc has generation 0.
+type fileKey struct {
+	dev               procmap.Dev
+	inode, generation uint64
+}
+
+// FileID notes the build ID of the file that had a name when the recording ended, before any
+// record is added. See BuildID.
 func (r *Recorded) FileID(name string, id []byte) {
 	if r.ids == nil {
-		r.ids = make(map[string]elfid.ID)
+		r.ids = make(map[string]*listedFile)
 	}
 	if id, ok := elfid.New(id); ok && !id.IsZero() && len(r.ids) < maxFiles {
-		if known, ok := r.ids[name]; ok && known != id {
-			id = elfid.ID{}
+		if known := r.ids[name]; known != nil {
+			known.several = known.several || known.id != id
+			return
 		}
-		r.ids[name] = id
+		r.ids[name] = &listedFile{id: id}
+	}
+}
+
+// BuildID returns the build ID of a mapped file, the zero ID if it is not known, once all records
+// have been added: the one that came with its mapping, or the one that the file of this name had
+// when the recording ended, if that is the only file that was mapped by this name, or had it.
+// In containers, or where it was replaced, there are several.
+func (r *Recorded) BuildID(f *space.File) elfid.ID {
+	if listed := r.ids[f.Name]; f.BuildID.IsZero() && f.Kind.HasFile() && listed != nil && !listed.several {
+		return listed.id
+	}
+	return f.BuildID
+}
+
+// meet notes that a file was mapped.
+func (l *listedFile) meet(id elfid.ID, is fileKey) {
+	was := &l.mapped
+	switch {
+	case !id.IsZero():
+		l.several = l.several || id != l.id
+	case is.inode == 0: // PERF_RECORD_MMAP has none
+	case was.inode == 0:
+		*was = is
+	case was.dev != is.dev || was.inode != is.inode || was.generation != is.generation && was.generation != 0 && is.generation != 0:
+		l.several = true
+	default:
+		was.generation = max(was.generation, is.generation)
 	}
 }
 
@@ -102,8 +144,8 @@ func (r *Recorded) Add(rec *perf.Record) {
 func (r *Recorded) mapped(rec *perf.Record) {
 	m := mapping(rec, &r.names)
 	h := r.History
-	if m.Kind.HasFile() && m.BuildID.IsZero() {
-		m.BuildID = r.ids[m.Name]
+	if listed := r.ids[m.Name]; listed != nil {
+		listed.meet(m.BuildID, fileKey{m.Dev, m.Inode, rec.InodeGeneration})
 	}
 	if m.Kind == procmap.VDSO && rec.Time > 0 {
 		v := h.Spaces.Space(rec.PID).At(rec.Time)

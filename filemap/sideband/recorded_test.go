@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/tracefs"
 	"ustack/tracefs/perf"
@@ -61,7 +62,7 @@ func TestRecorded(t *testing.T) {
 		if got != c.want || ok && !p.Late {
 			t.Errorf("thread %d, %#x at %d: %q instead of %q, late %v", c.tid, c.addr, c.at, got, c.want, p.Late)
 		}
-		if c.want == "/bin/a" && p.Mapping.File.BuildID.IsZero() {
+		if c.want == "/bin/a" && r.BuildID(p.Mapping.File).IsZero() {
 			t.Errorf("%s has no build ID", c.want)
 		}
 	}
@@ -96,9 +97,52 @@ func TestRecordedIDs(t *testing.T) {
 		if !ok {
 			t.Fatal("no mapping")
 		}
-		got := p.Mapping.File.BuildID
+		got := r.BuildID(p.Mapping.File)
 		if got.IsZero() != (c.want == 0) || c.want != 0 && got.Padded()[0] != c.want {
 			t.Errorf("%+v: %s", c, got.Hex())
+		}
+	}
+}
+
+// TestRecordedReplaced: the list has the ID of the file that had the name at the end. Where
+// several files were mapped by the name, it is unknown which of them that is.
+func TestRecordedReplaced(t *testing.T) {
+	id := make([]byte, 20)
+	id[0] = 7
+	for _, c := range []struct {
+		name  string
+		files [2]fileKey
+		ids   [2]byte // of the mappings
+		want  [2]byte
+	}{
+		{"one", [2]fileKey{{procmap.Dev{Major: 8}, 33, 5}, {procmap.Dev{Major: 8}, 33, 5}}, [2]byte{}, [2]byte{7, 7}},
+		{"one, in /proc before", [2]fileKey{{procmap.Dev{Major: 8}, 33, 0}, {procmap.Dev{Major: 8}, 33, 5}}, [2]byte{}, [2]byte{7, 7}},
+		{"no inodes", [2]fileKey{}, [2]byte{}, [2]byte{7, 7}},
+		{"replaced", [2]fileKey{{procmap.Dev{Major: 8}, 33, 5}, {procmap.Dev{Major: 8}, 34, 5}}, [2]byte{}, [2]byte{}},
+		{"number used again", [2]fileKey{{procmap.Dev{Major: 8}, 33, 5}, {procmap.Dev{Major: 8}, 33, 6}}, [2]byte{}, [2]byte{}},
+		{"another device", [2]fileKey{{procmap.Dev{Major: 8}, 33, 5}, {procmap.Dev{Major: 9}, 33, 5}}, [2]byte{}, [2]byte{}},
+		{"the kernel reports another one", [2]fileKey{{procmap.Dev{Major: 8}, 33, 5}, {}}, [2]byte{0, 9}, [2]byte{0, 9}},
+		{"the kernel reports the same", [2]fileKey{{procmap.Dev{Major: 8}, 33, 5}, {}}, [2]byte{0, 7}, [2]byte{7, 7}},
+	} {
+		r := NewRecorded(space.New(), "perf")
+		r.FileID("/bin/a", id)
+		r.Add(&perf.Record{Type: unix.PERF_RECORD_COMM, PID: 10, TID: 10, Name: []byte("a")})
+		for i, f := range c.files {
+			rec := recordedMap(10, uint64(i+1)<<16, 0x1000, "/bin/a", 10)
+			rec.Major, rec.Minor, rec.Inode, rec.InodeGeneration = f.dev.Major, f.dev.Minor, f.inode, f.generation
+			if c.ids[i] > 0 {
+				rec.BuildID = append([]byte{c.ids[i]}, id[1:]...)
+			}
+			r.Add(rec)
+		}
+		for i, want := range c.want {
+			p, ok := r.History.Lookup(10, uint64(i+1)<<16, 20)
+			if !ok {
+				t.Fatal("no mapping")
+			}
+			if got := r.BuildID(p.Mapping.File); got.IsZero() != (want == 0) || want != 0 && got.Padded()[0] != want {
+				t.Errorf("%s, mapping %d: %s, want %d", c.name, i, got.Hex(), want)
+			}
 		}
 	}
 }

@@ -8,6 +8,7 @@ package timeline
 
 import (
 	"ustack/filemap"
+	"ustack/filemap/elfid"
 	"ustack/filemap/proof"
 	"ustack/filemap/rawstack"
 	"ustack/filemap/resolve"
@@ -71,8 +72,9 @@ type Options struct {
 	Stacks *rawstack.Stacks
 	// Stamp is how exact time stamps are.
 	Stamp Precision
-	// SomeIDs: the Spaces have not the build IDs of all files that have one.
-	SomeIDs bool
+	// BuildID returns the build ID of a file of the Spaces, the zero ID if it is not known. nil
+	// means that the file has it.
+	BuildID func(*space.File) elfid.ID
 }
 
 // Precision is how far before and after its time stamp a record can be.
@@ -111,7 +113,7 @@ type Attributor struct {
 // New returns an Attributor.
 func New(opt Options) *Attributor {
 	j := &Attributor{opt: opt, files: newFiles(), recent: new(recent), segments: make(segments)}
-	j.files.someIDs = opt.SomeIDs
+	j.files.buildID = opt.BuildID
 	j.pins = proof.NewPins(places{j})
 	return j
 }

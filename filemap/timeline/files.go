@@ -2,18 +2,18 @@ package timeline
 
 import (
 	"ustack/filemap"
+	"ustack/filemap/elfid"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 )
 
 // files maps each file of an address space to the file that frames get.
 type files struct {
-	set    *filemap.Files
-	known  map[*space.File]*filemap.File
-	memos  map[memo]*filemap.Memory
-	byName map[filemap.Memory]*filemap.Memory
-	// someIDs: a file without a build ID may have one (Options.SomeIDs).
-	someIDs bool
+	set     *filemap.Files
+	known   map[*space.File]*filemap.File
+	memos   map[memo]*filemap.Memory
+	byName  map[filemap.Memory]*filemap.Memory
+	buildID func(*space.File) elfid.ID // Options.BuildID, may be nil
 }
 
 // memo is memory without a file: as its mappings have it, and whether they are
@@ -43,10 +43,14 @@ func (fs *files) of(f *space.File) *filemap.File {
 		fs.set, fs.known = filemap.NewFiles(), make(map[*space.File]*filemap.File)
 	}
 	var file *filemap.File
-	if fs.someIDs && f.BuildID.IsZero() {
+	id := f.BuildID
+	if fs.buildID != nil {
+		id = fs.buildID(f)
+	}
+	if fs.buildID != nil && id.IsZero() { // it may have one
 		file = fs.set.Intern([]byte(f.Name), nil)
 	} else {
-		file = fs.set.InternID([]byte(f.Name), filemap.BuildID(f.BuildID.Padded()))
+		file = fs.set.InternID([]byte(f.Name), filemap.BuildID(id.Padded()))
 	}
 	fs.known[f] = file
 	return file

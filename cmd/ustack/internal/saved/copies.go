@@ -8,7 +8,7 @@ import (
 	"ustack/filemap/anoncode"
 	"ustack/filemap/elfid"
 	"ustack/filemap/perfstack"
-	"ustack/filemap/space"
+	"ustack/filemap/sideband"
 	"ustack/tracefs"
 	"ustack/tracefs/perfdata"
 )
@@ -34,11 +34,11 @@ func (c *copies) close() {
 }
 
 // open begins with the mappings of a file, which was read under a name.
-func (c *copies) open(f *perfdata.File, name string, spaces *space.Spaces) {
+func (c *copies) open(f *perfdata.File, name string, rec *sideband.Recorded) {
 	if !f.Copies() {
 		return
 	}
-	opt := perfstack.Options{Arch: f.Arch, Space: spaces.Space, Written: writtenAt(name)}
+	opt := perfstack.Options{Arch: f.Arch, Space: rec.History.Spaces.Space, BuildID: rec.BuildID, Written: writtenAt(name)}
 	if own, err := anoncode.OwnVDSO(); err == nil && sameVDSO(f, own.ID()) {
 		if memory, err := anoncode.VDSOMemory(); err == nil {
 			opt.VDSO = memory

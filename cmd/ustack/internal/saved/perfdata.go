@@ -30,14 +30,14 @@ func (t *Trace) useRecorded() error {
 		rec.FileID(f.BuildIDs[i].Name, f.BuildIDs[i].ID)
 	}
 	f.SideBand(rec.Add)
-	t.copies.open(f, t.options.Files[0], rec.History.Spaces)
+	t.copies.open(f, t.options.Files[0], rec)
 	a := &recorded{threads: rec.History.Threads, spaces: rec.History.Spaces, lost: rec.LostSince, missed: rec.Missed}
 	stamp := timeline.TextStamp()
 	if t.Sources() == 1 {
 		t.opt.Exact, stamp = true, timeline.Precision{}
 	}
 	always := func(tracefs.Time) bool { return true }
-	a.inner = timeline.New(timeline.Options{Spaces: rec.History.Spaces, Threads: a, Unsure: always, Stamp: stamp, SomeIDs: true})
+	a.inner = timeline.New(timeline.Options{Spaces: rec.History.Spaces, Threads: a, Unsure: always, Stamp: stamp, BuildID: rec.BuildID})
 	t.opt.Attributor = a
 	return nil
 }
