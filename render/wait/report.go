@@ -2,6 +2,7 @@ package wait
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"ustack/filemap/resolve"
@@ -197,20 +198,46 @@ func (b *builder) group(k cellKey) *group {
 	return g
 }
 
+// key is what rows and their parts are told apart by.
+type key[K any] interface {
+	comparable
+	compare(K) int
+}
+
+// inOrder returns the keys of a map, in an order that each run has.
+func inOrder[K key[K], V any](m map[K]V) []K {
+	keys := slices.Collect(maps.Keys(m))
+	sorting.Func(keys, K.compare)
+	return keys
+}
+
+func (k waker) compare(o waker) int {
+	return cmp.Or(cmp.Compare(k.tid, o.tid), cmp.Compare(k.stack, o.stack))
+}
+
+func (k siteKey) compare(o siteKey) int {
+	return cmp.Or(cmp.Compare(k.stack, o.stack), cmp.Compare(k.id, o.id))
+}
+
+func (k groupKey) compare(o groupKey) int {
+	return cmp.Or(k.site.compare(o.site), cmp.Compare(k.kind, o.kind), k.waker.compare(o.waker), cmp.Compare(k.tid, o.tid))
+}
+
 // maxParts bounds the threads, sites and wakers of a row.
 const maxParts = 64
 
 // rows makes the rows.
 func (b *builder) rows(r *Report) {
 	var rows []*Row
-	for _, g := range b.groups {
+	for _, k := range inOrder(b.groups) { // so that equal ones are in the same order each time
+		g := b.groups[k]
 		if g.sum.Count() == 0 && g.doubt.Waits == 0 {
 			continue
 		}
 		rows = append(rows, b.row(g))
 	}
 	rows = slices.DeleteFunc(rows, func(x *Row) bool { return max(x.Max, 0) < b.v.MinWait && x.OpenTime < b.v.MinWait })
-	slices.SortFunc(rows, func(x, y *Row) int {
+	sorting.StableFunc(rows, func(x, y *Row) int {
 		return cmp.Or(cmp.Compare(x.order(), y.order()), cmp.Compare(y.All(), x.All()), cmp.Compare(y.Count(), x.Count()), cmp.Compare(y.Doubt.AtMost, x.Doubt.AtMost), x.compare(y))
 	})
 	r.RowCount = len(rows)
@@ -268,8 +295,8 @@ func (b *builder) row(g *group) *Row {
 	r := &Row{Sum: g.sum, Disk: g.disk, Doubt: g.doubt}
 	var d tally.Durations
 	var longest *off
-	for k, s := range g.sites {
-		r.Sites = append(r.Sites, b.site(k, s))
+	for _, k := range inOrder(g.sites) {
+		r.Sites = append(r.Sites, b.site(k, g.sites[k]))
 		if b.v.By == ByWaker || b.v.By == ByThread {
 			continue // their waits are only a part of the site's
 		}
@@ -280,17 +307,17 @@ func (b *builder) row(g *group) *Row {
 			}
 		}
 	}
-	sorting.Func(r.Sites, func(x, y Site) int {
+	sorting.StableFunc(r.Sites, func(x, y Site) int {
 		return cmp.Or(cmp.Compare(y.All(), x.All()), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Call, y.Call))
 	})
 	for tid, s := range g.threads {
 		r.Threads = append(r.Threads, Thread{tid, b.a.threads.commOf(tid), *s})
 	}
 	sorting.Func(r.Threads, func(x, y Thread) int { return cmp.Or(cmp.Compare(y.All(), x.All()), cmp.Compare(x.TID, y.TID)) })
-	for k, s := range g.wakers {
-		r.Wakers = append(r.Wakers, b.waker(k, s))
+	for _, k := range inOrder(g.wakers) {
+		r.Wakers = append(r.Wakers, b.waker(k, g.wakers[k]))
 	}
-	sorting.Func(r.Wakers, func(x, y Waker) int { return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.TID, y.TID)) })
+	sorting.StableFunc(r.Wakers, func(x, y Waker) int { return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.TID, y.TID)) })
 	if r.Slept = d.Count; d.Count > 0 {
 		r.Mean, r.P50, r.P99, r.Max, r.Histogram = d.Sum/tracefs.Time(d.Count), d.Quantile(0.5), d.Quantile(0.99), d.Max, d.Histogram()
 	}
