@@ -2,6 +2,7 @@ package filemap
 
 import (
 	"bytes"
+	"sync/atomic"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -27,28 +28,27 @@ type File struct {
 	Used bool
 
 	key  uint64 // of build ID and path, see Key; 0 if unknown
-	code code   // what Application found, once it was asked
+	code uint32 // what Application found, once it was asked; to be used as package atomic does
 }
 
-// code is the kind of code in a file.
-type code uint8
-
+// The kinds of code in a file; 0 is one that was not looked at.
 const (
-	_ code = iota // not looked at
-	codeOfLibC
+	codeOfLibC = 1 + iota
 	codeOfApplication
 )
 
 // Application reports whether the file has code of a program, and not of the C
-// library, in which nearly all waits end.
+// library, in which nearly all waits end. Several goroutines may ask at once.
 func (f *File) Application() bool {
-	if f.code == 0 {
-		f.code = codeOfApplication
+	code := atomic.LoadUint32(&f.code)
+	if code == 0 {
+		code = codeOfApplication
 		if CLibrary(f.Path) != "" {
-			f.code = codeOfLibC
+			code = codeOfLibC
 		}
+		atomic.StoreUint32(&f.code, code)
 	}
-	return f.code == codeOfApplication
+	return code == codeOfApplication
 }
 
 // Begun is the number of a function that threads have begun with, as

@@ -5,7 +5,9 @@ import (
 	"flag"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"ustack/cmd/ustack/internal/tracegen"
@@ -13,24 +15,34 @@ import (
 
 var futexBytes = flag.Int64("futex.bytes", 64<<20, "size of the trace that BenchmarkFutex reads")
 
-// BenchmarkFutexProgram runs futex and wait on one core, on traces of 300 MB without and
-// with lost records, from the page cache. The best of its iterations counts; the
-// loudest neighbour of a virtual machine decides about the others.
+// BenchmarkFutexProgram runs futex and wait on one core and on two, on traces of 300 MB
+// without and with lost records, from the page cache, and the mawk rewriter of
+// BenchmarkReplayAgainstMawk beside them: how fast a machine is differs from day to day,
+// and how many times faster than mawk they are differs less. The best of its iterations
+// counts; the loudest neighbour of a virtual machine decides about the others.
 //
 //	go test -run '^$' -bench FutexProgram -benchtime 5x ./cmd/ustack
 //
 // With -replay.bytes 3000000000 a trace has more than ten million events.
 func BenchmarkFutexProgram(b *testing.B) {
 	dir := b.TempDir()
-	one := pinTo(b, "0")
+	one, two := pinTo(b, "0"), pinTo(b, "0,1")
 	ustack := buildUstack(b, dir)
+	peer := &contender{name: "mawk"}
 	var all []*contender
 	for name, lost := range map[string]int{"whole": -1, "lost": 0} {
 		file := filepath.Join(dir, name)
 		writeFutexTrace(b, file, tracegen.Config{Bytes: *replayBytes, Seed: 1, LostEvery: lost})
 		for _, command := range []string{"futex", "wait"} {
 			all = append(all, &contender{name: command + "-" + name, args: join(one, ustack, command, "-q", file), env: []string{"GOMAXPROCS=1"}})
+			if name == "whole" && runtime.NumCPU() > 1 {
+				all = append(all, &contender{name: command + "-two-cores", args: join(two, ustack, command, "-q", file), env: []string{"GOMAXPROCS=2"}})
+			}
 		}
+		peer.args = join(one, "mawk", "-f", filepath.Join("testdata", "bench", "rewrite.awk"), file)
+	}
+	if _, err := exec.LookPath("mawk"); err == nil {
+		all = append(all, peer)
 	}
 	for b.Loop() {
 		runAll(b, all)
@@ -39,6 +51,9 @@ func BenchmarkFutexProgram(b *testing.B) {
 	for _, c := range all {
 		b.ReportMetric(float64(*replayBytes)/1e6/c.best.Seconds(), c.name+"-MB/s")
 		b.ReportMetric(float64(c.maxRSS)*1024/1e6, c.name+"-RSS-MB")
+		if peer.best > 0 && c != peer {
+			b.ReportMetric(peer.best.Seconds()/c.best.Seconds(), c.name+"-x-mawk")
+		}
 	}
 }
 

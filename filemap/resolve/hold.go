@@ -41,6 +41,7 @@ type Pending struct {
 	names   int         // spans and frames that a mapping event may still come for
 	events  int         // events that a stack may still come for
 	needs   int64       // seq of the newest batch whose stacks hang on events here
+	used    int64       // seq of the newest batch whose events have stacks of this one
 	waiters []waiter    // frames that wait
 	stacks  []*Stack
 	end     mark

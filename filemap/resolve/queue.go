@@ -1,6 +1,8 @@
 package resolve
 
 import (
+	"slices"
+
 	"ustack/filemap"
 	"ustack/tracefs"
 )
@@ -10,13 +12,16 @@ import (
 //
 // Invariants: the batches of the queue are the ones after released, without a gap,
 // and the last one has the number seq and ends at now. A batch needs no batch but
-// later ones that have come. Free batches are in no queue.
+// later ones that have come, and none has come back that uses a batch which has not.
+// Free batches are in no queue.
 type queue struct {
 	limits     Limits
 	list       []*Pending // oldest first
+	back       []*Pending // that came back, oldest first, which others use
 	free       []*Pending
 	seq        int64       // of the newest batch
 	released   int64       // seq of the newest batch that went out
+	returned   int64       // seq of the newest batch that came back
 	records    filemap.Pos // taken
 	now        mark
 	attributed tracefs.Time
@@ -96,8 +101,23 @@ func (q *queue) pop() {
 	}
 }
 
-// release takes back a batch that has gone out, and returns its Batch.
-func (q *queue) release(h *Pending) *tracefs.Batch {
+// release takes back a batch that has gone out, nil for none, and returns one that nothing
+// needs any more, nil if there is none.
+func (q *queue) release(h *Pending) *Pending {
+	if h != nil {
+		q.back, q.returned = append(q.back, h), h.seq
+	}
+	for i, h := range q.back {
+		if h.used <= q.returned {
+			q.back = slices.Delete(q.back, i, i+1)
+			return h
+		}
+	}
+	return nil
+}
+
+// reuse takes a batch that nothing needs, and returns its Batch.
+func (q *queue) reuse(h *Pending) *tracefs.Batch {
 	b := h.Batch
 	h.Batch = nil
 	q.free = append(q.free, h)

@@ -292,7 +292,8 @@ func (r *Resolver) record(h *Pending, i int, rec *tracefs.Record) {
 }
 
 // Next returns the oldest batch if nothing can change in it any more, nil if
-// it has to wait. The caller gives it back with Release.
+// it has to wait. The caller gives it back with Release; until then it may be read beside
+// the Resolver, but for Result.
 func (r *Resolver) Next() *Pending {
 	h := r.queue.oldest()
 	if h == nil {
@@ -302,6 +303,7 @@ func (r *Resolver) Next() *Pending {
 		r.settle(needed)
 	}
 	r.stitch.settleEvents(h)
+	r.stitch.keepLast(h)
 	r.queue.pop()
 	r.tally.count(h)
 	if r.opt.collect != nil {
@@ -328,11 +330,15 @@ func (r *Resolver) settle(h *Pending) {
 	}
 }
 
-// Release takes back a batch that Next gave out and returns its Batch, free
-// to be filled again.
+// Release takes back a batch that Next gave out, in the order in which they went out, and
+// returns one that is free to be filled again, nil if there is none: stacks of it may be
+// those of events that go out later. With nil it takes none back.
 func (r *Resolver) Release(h *Pending) *tracefs.Batch {
-	r.stitch.detachStacks(h)
-	return r.queue.release(h)
+	if h = r.queue.release(h); h == nil {
+		return nil
+	}
+	r.stitch.freeStacks(h)
+	return r.queue.reuse(h)
 }
 
 // Attributed returns the time up to which all stacks have their final attributions,

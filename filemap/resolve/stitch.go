@@ -40,11 +40,12 @@ type Stack struct {
 	// Functions is parallel to Frames, nil without names.
 	Functions []symbol.Function
 
-	seq    int64 // of its batch
-	rec    int32
-	shared bool // with an event of a later batch
-	size   int  // of what detach has copied
-	task   *task
+	pending *Pending // its batch, nil if it has its parts itself
+	seq     int64    // of its batch
+	rec     int32
+	shared  bool // with an event of a later batch
+	size    int  // of what detach has copied
+	task    *task
 }
 
 // eventRef names an event in a held batch.
@@ -94,7 +95,7 @@ func (s *stitcher) attachStack(h *Pending, i int, rec *tracefs.Record, t *task) 
 	stack := s.newStack()
 	s.made++
 	stack.ID, stack.Cookie, stack.Cut, stack.Stock = s.made, rec.Value, rec.Flags&tracefs.Cut != 0, rec.Flags&tracefs.Deferred == 0
-	stack.task, stack.seq, stack.rec, stack.ResultID = t, h.seq, int32(i), 0
+	stack.pending, stack.task, stack.seq, stack.rec, stack.ResultID = h, t, h.seq, int32(i), 0
 	stack.shared, stack.size, stack.Functions = false, 0, nil // newStack leaves the last use
 	stack.Frames, stack.Text = h.StackFrames(rec)
 	if stack.Attributions, stack.Result = h.StackAttributions(i); stack.Result != nil {
@@ -136,10 +137,12 @@ func (s *stitcher) attachStack(h *Pending, i int, rec *tracefs.Record, t *task) 
 func (s *stitcher) give(ref *eventRef, stack *Stack) {
 	a := &ref.pending.Attached[ref.rec]
 	a.Stack = stack
-	if stack.seq > ref.seq {
+	switch h := stack.pending; {
+	case h == nil: // it needs no batch
+	case stack.seq > ref.seq:
 		ref.pending.needs = max(ref.pending.needs, stack.seq)
-	} else if stack.seq < ref.seq {
-		stack.shared = true
+	case stack.seq < ref.seq:
+		stack.shared, h.used = true, max(h.used, ref.seq)
 	}
 	s.done(ref, a)
 }
@@ -219,23 +222,27 @@ func (s *stitcher) settleEvents(h *Pending) {
 	}
 }
 
-// detachStacks lets the stacks that a later event may share outlive their batch.
-func (s *stitcher) detachStacks(h *Pending) {
+// keepLast lets the last stacks of threads, which later events may share, outlive their
+// batch, which is about to go out. What goes out does not change any more: somebody may read
+// it at the same time.
+func (s *stitcher) keepLast(h *Pending) {
 	for _, x := range h.stacks {
-		last := x.task.stitch.last == x
-		if last && !x.shared && s.kept > maxKeptStacks {
-			x.task.stitch.last, last = nil, false
-		}
 		switch {
-		case last:
-			s.kept += x.detach()
-		case x.shared:
-			x.detach()
-			x.size = 0 // it lives as long as the batch of its event
+		case x.task.stitch.last != x:
+		case !x.shared && s.kept > maxKeptStacks:
+			x.task.stitch.last = nil
 		default:
-			s.free = append(s.free, x)
+			last := *x
+			last.pending = nil
+			s.kept += last.detach()
+			x.task.stitch.last = &last
 		}
 	}
+}
+
+// freeStacks takes back the stacks of a batch that nothing needs any more.
+func (s *stitcher) freeStacks(h *Pending) {
+	s.free = append(s.free, h.stacks...)
 	clear(h.stacks)
 	h.stacks = h.stacks[:0]
 }

@@ -54,7 +54,7 @@ type Saved[A Analysis] struct {
 // zero value.
 func (s *Saved[A]) Read(stdin io.Reader, stderr io.Writer) (a A, err error) {
 	hold := resolve.Limits{Lines: pump.HoldLines, Bytes: holdBytes, Time: tracefs.Time(holdTime)}
-	s.From.Own, s.From.Messages = true, stderr
+	s.From.Own, s.From.Beside, s.From.Messages = true, true, stderr
 	trace, err := s.From.Open(stdin, input.Options{Events: true, NoText: !s.Text}, resolve.Options{Hold: hold, Stitch: true})
 	if err != nil {
 		return a, err

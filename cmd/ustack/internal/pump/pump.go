@@ -43,6 +43,9 @@ func StitchedHold() resolve.Limits {
 	return hold
 }
 
+// A keeper is a renderer that gives batches back itself, once it needs them no more.
+type keeper interface{ keeps() }
+
 // Run drives records from the trace through the resolver to the renderer, and calls
 // step after each batch, and now and then if p ticks. Records that were read before
 // an error are written before the error is returned.
@@ -63,7 +66,9 @@ func Run(p input.Batches, res *resolve.Resolver, w render.Renderer, step func())
 			if err := w.Batch(h); err != nil {
 				return nil, fmt.Errorf("writing the output: %w", err)
 			}
-			p.Free(res.Release(h))
+			if _, kept := w.(keeper); !kept {
+				release(res, h, p.Free)
+			}
 		}
 		if paused {
 			if err := w.Flush(); err != nil {

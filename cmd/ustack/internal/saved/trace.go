@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 
 	"ustack/cmd/ustack/internal/pump"
@@ -39,6 +40,7 @@ type Options struct {
 	Symbols bool         // functions will be named
 	Strict  bool         // no claimed files
 	Own     bool         // mappings that a trace.dat has are of use
+	Beside  bool         // the renderer asks for nothing but mappings while it reads
 	Why     *resolve.Why // the frame to explain, nil for none
 	Quiet   bool         // no progress
 	// Messages is standard error, as render.Output returns it: progress is shown there. It
@@ -252,7 +254,7 @@ func (t *Trace) Read(make func(*resolve.Resolver) render.Renderer, stderr io.Wri
 	res := resolve.New(t.opt)
 	step := t.options.reading("reading", t.Trace)
 	defer step.End()
-	totals, err := pump.Run(t.Start(), res, make(res), func() {})
+	totals, err := t.run(t.Start(), res, make(res))
 	if totals != nil { // all is read
 		for _, note := range t.Notes() {
 			fmt.Fprintf(stderr, "ustack: %s\n", note)
@@ -268,6 +270,16 @@ func (t *Trace) Read(make func(*resolve.Resolver) render.Renderer, stderr io.Wri
 		}
 	}
 	return totals, err
+}
+
+// run drives the records of a reading to a renderer, beside the resolver if there are
+// processors for both, and if the renderer has no mappings to ask for while the resolver
+// does.
+func (t *Trace) run(p input.Batches, res *resolve.Resolver, w render.Renderer) (*resolve.Totals, error) {
+	if t.options.Beside && t.opt.Attributor == nil && runtime.GOMAXPROCS(0) > 1 {
+		return pump.RunBeside(p, res, w)
+	}
+	return pump.Run(p, res, w, func() {})
 }
 
 // anew returns options for a reading: which turn a stack is of its thread and time (package
@@ -288,6 +300,6 @@ func (t *Trace) ReadAgain(w render.Renderer) (bool, error) {
 		return false, err
 	}
 	defer t.options.reading("reading again, as records were lost,", trace).End()
-	_, err = pump.Run(trace.Start(), resolve.New(t.anew(t.opt)), w, func() {})
+	_, err = t.run(trace.Start(), resolve.New(t.anew(t.opt)), w)
 	return err == nil, err
 }
