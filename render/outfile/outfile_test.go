@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"ustack/tracefs/privilege/privilegetest"
 )
 
 func check(t *testing.T, err error) {
@@ -96,9 +97,7 @@ func TestNew(t *testing.T) {
 func TestNoFile(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "socket")
-	l, err := net.Listen("unix", socket)
-	check(t, err)
-	defer l.Close()
+	check(t, unix.Mknod(socket, unix.S_IFSOCK|0o600, 0)) // bind(2) takes short names only
 	pipe := filepath.Join(dir, "pipe")
 	check(t, unix.Mkfifo(pipe, 0o600))
 	names := []string{dir, socket}
@@ -253,6 +252,7 @@ func TestFileOfAnother(t *testing.T) {
 		dir = t.TempDir()
 		v := victim(t, dir)
 		check(t, errors.Join(os.Chmod(v, 0o666), os.Chmod(dir, 0o777|fs.ModeSticky), os.Chmod(filepath.Dir(dir), 0o755)))
+		privilegetest.Reachable(t, dir)
 		defer unharmed(t, v)
 	} else if os.Getenv("USTACK_TEST_OTHER") == "" {
 		t.Skip("needs root, to become another user")

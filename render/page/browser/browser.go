@@ -83,7 +83,7 @@ func (p *Page) start(bin string, width, height int) {
 	cmd := exec.CommandContext(ctx, bin, "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "--hide-scrollbars",
 		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--force-device-scale-factor=1",
 		fmt.Sprintf("--window-size=%d,%d", width, height), "--user-data-dir="+p.t.TempDir())
-	cmd.ExtraFiles = []*os.File{theirs, answers}
+	cmd.ExtraFiles, cmd.Env = []*os.File{theirs, answers}, append(os.Environ(), "TMPDIR="+p.short())
 	if err := cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}
@@ -96,6 +96,26 @@ func (p *Page) start(bin string, width, height int) {
 		cancel()
 		_, _ = out.Close(), in.Close()
 	})
+}
+
+// short returns a directory for temporary files whose name leaves room for the name of the
+// browser's socket, of which the kernel takes 107 bytes (man 7 unix): else it ends at once.
+// Builds of packages have longer ones. Without such a directory the test is skipped.
+func (p *Page) short() string {
+	const longest = 107 - len("/org.chromium.Chromium.XXXXXX/SingletonSocket")
+	if dir := os.TempDir(); len(dir) <= longest {
+		return dir
+	}
+	dir, err := os.MkdirTemp("/tmp", "ustack")
+	if err != nil {
+		p.t.Skipf("no directory with a short name for the browser's socket: %v", err)
+	}
+	p.t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			p.t.Error(err)
+		}
+	})
+	return dir
 }
 
 func (p *Page) send(method string, params any) int {

@@ -33,12 +33,33 @@ func Program(t testing.TB, name string) string {
 	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // TempDir made it for us alone
 		t.Fatal(err)
 	}
+	Reachable(t, dir)
 	path := filepath.Join(dir, name)
 	if err := copyFile("/proc/self/exe", path); err != nil {
 		t.Fatal(err)
 	}
 	Protect(t, path)
 	return path
+}
+
+// Reachable skips the test if users without rights cannot enter a directory, which they cannot
+// where temporary files are private, as those of a package's build are.
+func Reachable(t testing.TB, dir string) {
+	t.Helper()
+	for {
+		info, err := os.Stat(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode()&0o001 == 0 {
+			t.Skipf("another user cannot enter %s: set TMPDIR", dir)
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return
+		}
+		dir = up
+	}
 }
 
 // Protect leaves a program to root and to Group.
