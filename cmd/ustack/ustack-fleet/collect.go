@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cespare/xxhash/v2"
-
 	"ustack/cmd/ustack/internal/tables"
 	"ustack/tracefs"
 )
@@ -283,7 +281,7 @@ func (r *sampleRow) of(l *lock, s *stack) {
 			sum = append(sum, 'i')
 		}
 	}
-	key := xxhash.Sum64(sum)
+	key := hash(sum)
 	r.LockKey = &key
 }
 

@@ -3,11 +3,16 @@ package main
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"math/bits"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/cespare/xxhash/v2"
 
+	"ustack/cmd/ustack/internal/command"
 	"ustack/filemap"
 )
 
@@ -27,8 +32,40 @@ func TestKeysOnPurpose(t *testing.T) {
 	if bytes.Equal(a, b) || xxhash.Sum64(a) != xxhash.Sum64(b) {
 		t.Fatalf("%x and %x", xxhash.Sum64(a), xxhash.Sum64(b))
 	}
-	if stackKey(a) == stackKey(b) {
+	if hash(a) == hash(b) {
 		t.Error("both have the same key")
+	}
+	dir := t.TempDir()
+	var reports [2]reportKey
+	for i, text := range [][]byte{a, b} {
+		name := filepath.Join(dir, fmt.Sprint(i))
+		writeFile(t, name, text)
+		var err error
+		if reports[i], err = keyOfReport(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if reports[0].key != hash(a) || reports[0].older != reports[1].older || reports[1].in(map[uint64]bool{reports[0].key: true}) {
+		t.Errorf("%x: one report keeps the other one out", reports)
+	}
+}
+
+// TestOlderKey: a report that an older version has added is not added again.
+func TestOlderKey(t *testing.T) {
+	dir := t.TempDir()
+	db, name := filepath.Join(dir, "db"), report(t, dir, "a", "it's", gitEvents)
+	key, err := keyOfReport(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, p := openPart(t, db)
+	c := newCollector()
+	c.finish(key.older, "report", now())
+	if err := errors.Join(s.add(p, c), p.finish("part-older"), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, said := ran(t, command.OK, "export", "-o", db, name); !strings.Contains(said, "0 reports added") || !strings.Contains(said, "1 were there already") {
+		t.Error(said)
 	}
 }
 

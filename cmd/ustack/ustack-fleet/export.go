@@ -79,22 +79,22 @@ func (e *exporter) run() error {
 
 // report adds a report. Its error is of the tables.
 func (e *exporter) report(p *part, name string) error {
-	key, err := sumOf(name)
+	key, err := keyOfReport(name)
 	if err != nil {
 		e.bad = append(e.bad, err)
 		return nil
 	}
-	if e.store.reports[key] {
+	if key.in(e.store.reports) {
 		e.known++
 		return nil
 	}
-	c, err := collect(&e.Reports, name, key, e.messages)
+	c, err := collect(&e.Reports, name, key.key, e.messages)
 	if err != nil {
 		e.bad = append(e.bad, err)
 		return nil
 	}
 	e.added++
-	fmt.Fprintf(&e.name, "%016x", key)
+	fmt.Fprintf(&e.name, "%016x", key.key)
 	return e.store.add(p, c)
 }
 
@@ -113,27 +113,6 @@ func collect(f *fleet.Reports, name string, key uint64, messages io.Writer) (*co
 	}
 	c.finish(key, filepath.Base(name), time.Now())
 	return c, nil
-}
-
-// sumOf returns the key of a report: the xxhash of its bytes.
-func sumOf(name string) (uint64, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return 0, fmt.Errorf("reading a report: %w", err)
-	}
-	if !info.Mode().IsRegular() {
-		return 0, fmt.Errorf("reading a report: %s is not a regular file", name)
-	}
-	file, err := os.Open(name)
-	if err != nil {
-		return 0, fmt.Errorf("reading a report: %w", err)
-	}
-	defer file.Close()
-	sum := xxhash.New()
-	if _, err := io.Copy(sum, file); err != nil {
-		return 0, fmt.Errorf("reading a report: %w", err)
-	}
-	return sum.Sum64(), nil
 }
 
 // inOrder returns the stacks that samples refer to, in the order of their numbers.

@@ -22,20 +22,25 @@ func exportOTLP(f *fleet.Export, messages io.Writer) error {
 	if err := os.MkdirAll(f.Dir, 0o777); err != nil {
 		return fmt.Errorf("creating a directory for the profiles: %w", err)
 	}
+	s := store{dir: f.Dir}
+	if err := s.take(); err != nil {
+		return err
+	}
+	defer s.Close()
 	var added, known int
 	var bad []error
 	for _, name := range f.Files {
-		key, err := sumOf(name)
+		key, err := keyOfReport(name)
 		if err != nil {
 			bad = append(bad, err)
 			continue
 		}
-		out := filepath.Join(f.Dir, fmt.Sprintf("%016x%s", key, otlpSuffix))
-		if _, err := os.Lstat(out); !errors.Is(err, fs.ErrNotExist) {
+		out := otlpFile(f.Dir, key.key)
+		if exists(out) || exists(otlpFile(f.Dir, key.older)) {
 			known++
 			continue
 		}
-		c, err := collect(&f.Reports, name, key, messages)
+		c, err := collect(&f.Reports, name, key.key, messages)
 		if err != nil {
 			bad = append(bad, err)
 			continue
@@ -52,13 +57,24 @@ func exportOTLP(f *fleet.Export, messages io.Writer) error {
 	return nil
 }
 
-// writeOTLP writes a report. The file has its name when it is complete.
+// otlpFile returns the name of the file of a report.
+func otlpFile(dir string, key uint64) string {
+	return filepath.Join(dir, fmt.Sprintf("%016x%s", key, otlpSuffix))
+}
+
+func exists(name string) bool {
+	_, err := os.Lstat(name)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// writeOTLP writes a report. The file has its name when it is complete; what a killed export has
+// left, the next one removes (store.take).
 func writeOTLP(name string, c *collector) error {
 	body, err := profiles.OTLP(profileOf(c, true))
 	if err != nil {
 		return err
 	}
-	temp := name + ".partial"
+	temp := filepath.Join(filepath.Dir(name), newPrefix+filepath.Base(name))
 	file, err := outfile.New(temp)
 	if err != nil {
 		return fmt.Errorf("writing a profile: %w", err)

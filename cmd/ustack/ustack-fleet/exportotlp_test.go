@@ -31,7 +31,7 @@ func TestExportOTLP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := sumOf(report)
+	key, err := keyOfReport(report)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestExportOTLP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := collect(&f.Reports, report, key, new(bytes.Buffer))
+	c, err := collect(&f.Reports, report, key.key, new(bytes.Buffer))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,5 +53,19 @@ func TestExportOTLP(t *testing.T) {
 	_, said := ran(t, command.Failure, "export", "--format=otlp", "-o", dir, report, bad)
 	if names, _ := filepath.Glob(filepath.Join(dir, "*")); len(names) != 1 || !strings.Contains(said, "1 were there already") {
 		t.Errorf("%q: %s", names, said)
+	}
+	// Another one at the same time is refused, and what a killed one has left goes.
+	left := filepath.Join(dir, newPrefix+"killed")
+	writeFile(t, left, []byte("half"))
+	other := store{dir: dir}
+	if err := other.take(); err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if exists(left) {
+		t.Error("what a killed export has left is there")
+	}
+	if _, said := ran(t, command.Failure, "export", "--format=otlp", "-o", dir, report); !strings.Contains(said, "another ustack export") {
+		t.Errorf("two exports at once: %s", said)
 	}
 }

@@ -43,7 +43,8 @@ func (c *collector) finish(report uint64, name string, now time.Time) {
 	}
 }
 
-// recordingOf returns the key of the recording that a report is of.
+// recordingOf returns the key of the recording that a report is of. It is no hash that is safe from
+// devices: one that wants the recording of another can say its boot_id and begun.
 func recordingOf(head map[string]string, report uint64) uint64 {
 	boot, begun := head["boot_id"], head["begun"]
 	if boot == "" || begun == "" {

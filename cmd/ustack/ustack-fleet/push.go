@@ -95,9 +95,9 @@ func (p *pusher) run(ctx context.Context) error {
 // all reads all reports, and sends each batch that is large enough.
 func (p *pusher) all(ctx context.Context) error {
 	for begin := 0; begin < len(p.Files); begin += askFiles {
-		keys := make(map[string]uint64)
+		keys := make(map[string]reportKey)
 		for _, name := range p.Files[begin:min(begin+askFiles, len(p.Files))] {
-			key, err := sumOf(name)
+			key, err := keyOfReport(name)
 			if err != nil {
 				p.bad = append(p.bad, err)
 				continue
@@ -113,12 +113,12 @@ func (p *pusher) all(ctx context.Context) error {
 			if !ok {
 				continue
 			}
-			if there[key] {
+			if key.in(there) {
 				p.known++
 				continue
 			}
-			there[key] = true // also if it is in the list twice
-			if err := p.report(ctx, name, key); err != nil {
+			there[key.key] = true // also if it is in the list twice
+			if err := p.report(ctx, name, key.key); err != nil {
 				return err
 			}
 		}
@@ -126,11 +126,11 @@ func (p *pusher) all(ctx context.Context) error {
 	return nil
 }
 
-// there returns which reports the server has.
-func (p *pusher) there(ctx context.Context, keys map[string]uint64) (map[uint64]bool, error) {
+// there returns which reports the server has, by either key.
+func (p *pusher) there(ctx context.Context, keys map[string]reportKey) (map[uint64]bool, error) {
 	asked := clickhouse.External{Name: "asked", Structure: "report UInt64"}
 	for _, key := range keys {
-		asked.Body = clickhouse.AppendUint64(asked.Body, key)
+		asked.Body = clickhouse.AppendUint64(clickhouse.AppendUint64(asked.Body, key.key), key.older)
 	}
 	there := make(map[uint64]bool)
 	if len(keys) == 0 {

@@ -59,16 +59,16 @@ func (p *profilePusher) run(ctx context.Context) error {
 
 // report sends a report. Its error is of the server.
 func (p *profilePusher) report(ctx context.Context, name string) error {
-	key, err := sumOf(name)
+	key, err := keyOfReport(name)
 	if err != nil {
 		p.bad = append(p.bad, err)
 		return nil
 	}
-	if p.seen[key] {
+	if p.seen[key.key] {
 		return nil
 	}
-	p.seen[key] = true
-	c, err := collect(&p.Reports, name, key, p.messages)
+	p.seen[key.key] = true
+	c, err := collect(&p.Reports, name, key.key, p.messages)
 	if err != nil {
 		p.bad = append(p.bad, err)
 		return nil

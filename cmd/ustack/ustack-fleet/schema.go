@@ -3,7 +3,7 @@ package main
 // deviceRow is a row of the table devices: a report. A device is a boot, by the boot_id in
 // the head of its reports; a report without one is a device of its own.
 type deviceRow struct {
-	Report uint64 `parquet:"report"` // xxhash of the bytes of the file
+	Report uint64 `parquet:"report"` // hash of the bytes of the file; xxhash in tables of older versions
 	Device string `parquet:"device"`
 	Name   string `parquet:"name"` // of the file
 	// Recording is the xxhash of boot_id and begun. Reports that have the same one are those of
@@ -32,7 +32,7 @@ func isLater(column string) bool { return column == "refused" || column == "dupl
 
 // stackRow is a row of stacks: a stack that a sample has, once for all devices.
 type stackRow struct {
-	// Stack is of its frames (stackKey): build ID and offset of each; of a frame without a build
+	// Stack is the hash of its frames: build ID and offset of each; of a frame without a build
 	// ID, path and offset, and without a file, why it has none.
 	Stack  uint64 `parquet:"stack"`
 	Frames int32  `parquet:"frames"`
@@ -70,7 +70,7 @@ type sampleRow struct {
 	LowNS  *int64  `parquet:"low_ns,optional"` // see shorten
 	HighNS *int64  `parquet:"high_ns,optional"`
 	Result *string `parquet:"result,optional,dict"`
-	// LockKey is the xxhash of what the lock is known by on every device: its kind, and its
+	// LockKey is the hash of what the lock is known by on every device: its kind, and its
 	// variable, or else the frame that waits.
 	LockKey *uint64 `parquet:"lock_key,optional,dict"`
 	// IsLock is set if threads wait for it as for a lock, and not for an event.

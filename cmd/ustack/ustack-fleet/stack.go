@@ -1,7 +1,6 @@
 package main
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
 
 	"ustack/filemap"
@@ -80,17 +79,9 @@ func (c *collector) endStack() {
 	if s.row.Cut {
 		s.sum = append(s.sum, 'c')
 	}
-	s.row.Stack, s.row.Frames = stackKey(s.sum), int32(len(s.frames))
+	s.row.Stack, s.row.Frames = hash(s.sum), int32(len(s.frames))
 	for i := range s.frames {
 		s.frames[i].Stack = s.row.Stack
 	}
 	s.sum = nil
-}
-
-// stackKey returns the key of a stack: the first 8 bytes of the SHA-256 of its frames, little-endian.
-// Samples of all devices show the frames of the first stack with their key, so that no device may
-// make one with the key of another's, which is easy with xxhash.
-func stackKey(frames []byte) uint64 {
-	sum := sha256.Sum256(frames)
-	return binary.LittleEndian.Uint64(sum[:])
 }

@@ -51,7 +51,7 @@ type watcher struct {
 	*fleet.Watch
 	messages io.Writer
 	count    *metrics
-	push     func(name string, key uint64, c *collector) error // of the server only
+	push     func(name string, key reportKey, c *collector) error // of the server only
 }
 
 func newWatcher(ctx context.Context, f *fleet.Watch, messages io.Writer, getenv func(string) string) (*watcher, error) {
@@ -62,16 +62,16 @@ func newWatcher(ctx context.Context, f *fleet.Watch, messages io.Writer, getenv 
 		if err != nil {
 			return nil, err
 		}
-		w.push = func(_ string, _ uint64, c *collector) error { return p.send(ctx, c) }
+		w.push = func(_ string, _ reportKey, c *collector) error { return p.send(ctx, c) }
 		return w, nil
 	}
 	p, err := newPusher(&f.Push, messages, getenv, nil)
 	if err != nil {
 		return nil, err
 	}
-	w.push = func(name string, key uint64, c *collector) error {
-		there, err := p.there(ctx, map[string]uint64{name: key})
-		if err != nil || there[key] {
+	w.push = func(name string, key reportKey, c *collector) error {
+		there, err := p.there(ctx, map[string]reportKey{name: key})
+		if err != nil || key.in(there) {
 			return err
 		}
 		p.batch.add(c, p.sent)
@@ -91,11 +91,11 @@ func (w *watcher) do(report intake.Report, out io.Writer) error {
 	if err := incoming.Check(report, w.Directory.MaxSize); err != nil {
 		return err
 	}
-	key, err := sumOf(report.Copy)
+	key, err := keyOfReport(report.Copy)
 	if err != nil {
 		return intake.Later(err)
 	}
-	c, err := collect(&w.Reports, report.Copy, key, io.Discard)
+	c, err := collect(&w.Reports, report.Copy, key.key, io.Discard)
 	if err != nil {
 		return incoming.Error(err, report)
 	}
@@ -104,7 +104,7 @@ func (w *watcher) do(report intake.Report, out io.Writer) error {
 		return intake.Later(err)
 	}
 	w.count.pushed(c, info.Size())
-	if _, err := fmt.Fprintf(out, "report %016x of %s\n", key, w.To.Host); err != nil {
+	if _, err := fmt.Fprintf(out, "report %016x of %s\n", key.key, w.To.Host); err != nil {
 		return err // of the directory of results
 	}
 	return nil
