@@ -59,6 +59,13 @@ func printStatement(f *fleet.Ask, out io.Writer) error {
 	if len(functions) > 0 {
 		f.Functions = filepath.Join(functions[len(functions)-1].dir, tableFunctions+tableSuffix)
 	}
+	parts, err := partsOf(f.Dir)
+	if err != nil {
+		return err
+	}
+	if f.Older, err = areOlder(parts); err != nil {
+		return err
+	}
 	_, _ = w.WriteString(f.Statement())
 	return w.Flush()
 }

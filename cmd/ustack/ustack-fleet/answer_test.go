@@ -13,6 +13,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/fleet"
 )
 
 // openPart opens a directory of tables, and begins a part.
@@ -131,6 +132,24 @@ func TestOlderDevices(t *testing.T) {
 		return nil
 	}); err != nil || n != 1 {
 		t.Errorf("%d rows, %v", n, err)
+	}
+	// An engine does not know the column if no table has it.
+	db := filepath.Join(dir, "db")
+	part := filepath.Join(db, fleet.PartPrefix+"1")
+	if err := os.MkdirAll(part, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	writeTable(t, part, older{Report: 7})
+	if text, _ := ran(t, command.OK, "fleet", "devices", "--sql", db); strings.Contains(text, "sum(duplicates)") || !strings.Contains(text, "AS duplicates") {
+		t.Error(text)
+	}
+	part = filepath.Join(db, fleet.PartPrefix+"2")
+	if err := os.MkdirAll(part, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	writeTable(t, part, deviceRow{Report: 8})
+	if text, _ := ran(t, command.OK, "fleet", "devices", "--sql", db); !strings.Contains(text, "sum(duplicates)") {
+		t.Error(text)
 	}
 	dir = t.TempDir()
 	writeTable(t, dir, struct {

@@ -101,25 +101,49 @@ func escapeGlob(path string) string {
 	return string(b)
 }
 
-// eachRow calls do with each row of a table of a part.
-func eachRow[T any](part, table string, do func(*T) error) error {
+// openTable opens a table of a part. The file is to be closed.
+func openTable(part, table string) (file *os.File, opened *parquet.File, err error) {
 	name := filepath.Join(part, table+tableSuffix)
 	if err := checkSum(name); err != nil {
+		return nil, nil, err
+	}
+	if file, err = os.Open(name); err != nil {
+		return nil, nil, fmt.Errorf("reading a table: %w", err)
+	}
+	info, err := file.Stat()
+	if err == nil {
+		opened, err = parquet.OpenFile(file, info.Size())
+	}
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("reading the table %s: %w", name, err), file.Close())
+	}
+	return file, opened, nil
+}
+
+// areOlder reports whether no part has the later columns of devices. An engine cannot read them
+// then.
+func areOlder(parts []string) (older bool, err error) {
+	for _, part := range parts {
+		file, opened, err := openTable(part, tableDevices)
+		if err != nil {
+			return false, err
+		}
+		_, has := opened.Schema().Lookup("duplicates")
+		if err := file.Close(); err != nil || has {
+			return false, err
+		}
+	}
+	return len(parts) > 0, nil
+}
+
+// eachRow calls do with each row of a table of a part.
+func eachRow[T any](part, table string, do func(*T) error) error {
+	file, opened, err := openTable(part, table)
+	if err != nil {
 		return err
 	}
-	file, err := os.Open(name)
-	if err != nil {
-		return fmt.Errorf("reading a table: %w", err)
-	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return fmt.Errorf("reading a table: %w", err)
-	}
-	opened, err := parquet.OpenFile(file, info.Size())
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
+	name := file.Name()
 	if err := sameColumns[T](opened); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

@@ -97,8 +97,10 @@ type Ask struct {
 	// Functions is the file with the table functions of Dir, "" if there is none. It is set
 	// before Statement is called.
 	Functions string
-	Format    query.Format
-	To        destination.Flags
+	// Older: no table of Dir has the later columns of devices. It is set before Statement is called.
+	Older  bool
+	Format query.Format
+	To     destination.Flags
 }
 
 // defaultTop is how many rows there are unless it is said.

@@ -135,11 +135,15 @@ ORDER BY %s DESC, lock_key;
 }
 
 func (f *Ask) devicesSQL() string {
+	duplicates := "CAST(coalesce(sum(duplicates), 0) AS BIGINT)"
+	if f.Older {
+		duplicates = "CAST(0 AS BIGINT)"
+	}
 	return fmt.Sprintf(`SELECT d.device, d.os, d.kernel, d.reports, d.duplicates, d.events, d.lost,
   CAST(d.waits - coalesce(r.waits, 0) AS BIGINT) AS waits, CAST(d.ns - coalesce(r.ns, 0) AS BIGINT) AS total_ns
 FROM (
   SELECT device, min(os) AS os, min(kernel) AS kernel, count(*) AS reports,
-    CAST(coalesce(sum(duplicates), 0) AS BIGINT) AS duplicates, CAST(sum(events) AS BIGINT) AS events, CAST(sum(lost) AS BIGINT) AS lost, sum(waits) AS waits, sum(waited_ns) AS ns
+    %s AS duplicates, CAST(sum(events) AS BIGINT) AS events, CAST(sum(lost) AS BIGINT) AS lost, sum(waits) AS waits, sum(waited_ns) AS ns
   FROM %s
   GROUP BY device
 ) d
@@ -153,7 +157,7 @@ LEFT JOIN (
 ) r ON r.device = d.device
 ORDER BY total_ns DESC, d.device
 LIMIT %d;
-`, f.table("devices"), f.table("samples"), f.severalSQL(), firstSQL, f.Top)
+`, duplicates, f.table("devices"), f.table("samples"), f.severalSQL(), firstSQL, f.Top)
 }
 
 func (f *Ask) diffSQL() string {
