@@ -6,7 +6,19 @@ import (
 )
 
 // MaxCopy is the most that is copied of a stack, MAX_COPY of futex.bpf.c.
-const MaxCopy = 64 << 10
+const MaxCopy = 127 * 512
+
+// MaxWords is the most words of a known stack, WORDS of futex.bpf.c.
+const MaxWords = 128
+
+// Place is where a stack is: of a thread at PC with the stack pointer SP, in a program (see Futex).
+type Place struct{ PC, SP, Memory, Born uint64 }
+
+// Word is 8 bytes of a stack, At bytes from the stack pointer.
+type Word struct {
+	At    uint32
+	Value uint64
+}
 
 // Copy is a thread as it was when its wait ended: its registers of user space, and its stack from
 // SP on. Asked is how many bytes of that should have been copied: there are less if the stack ends
@@ -61,4 +73,15 @@ func (c *Copy) Registers(set func(number uint8, value uint64)) {
 	for n := range l.at {
 		set(uint8(n), c.register(&l, uint8(n)))
 	}
+}
+
+// NewCopy makes a Copy of registers by their numbers in DWARF, for sources that are not of a kernel.
+func NewCopy(regs map[uint8]uint64, stack []byte, asked uint32) *Copy {
+	l := layouts[runtime.GOARCH]
+	c := &Copy{Stack: stack, Asked: asked, regs: make([]byte, l.size)}
+	for n, v := range regs {
+		binary.NativeEndian.PutUint64(c.regs[l.at[n]:], v)
+	}
+	c.SP, c.PC = c.register(&l, l.sp), c.register(&l, l.pc)
+	return c
 }

@@ -3,11 +3,16 @@
 package bpffutex
 
 import (
+	"encoding/binary"
 	"errors"
 	"io"
 	"os"
+	"runtime"
+	"slices"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestCopies: each long wait has the registers of its thread and as much of its stack as was asked
@@ -60,9 +65,13 @@ func TestCopiesSize(t *testing.T) {
 		t.Fatal(err)
 	}
 	word := uint32(2)
-	const waits = 6
-	for range waits {
+	var l Loss
+	const most = 64 // stacks can be shorter than what is copied of them
+	for n := 0; n < most && l.Copies == 0; n++ {
 		futexCall(&word, private, 2, 2*time.Millisecond)
+		if l, err = s.Loss(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
@@ -84,11 +93,94 @@ func TestCopiesSize(t *testing.T) {
 			t.Errorf("%d of %d bytes", len(w.Copy.Stack), w.Copy.Asked)
 		}
 	}
-	l, err := s.Loss()
-	if err != nil {
+	if l, err = s.Loss(); err != nil {
 		t.Fatal(err)
 	}
 	if with == 0 || without == 0 || l.Copies != without || l.Records > 0 {
 		t.Errorf("%d waits with a copy, %d without, %+v", with, without, l)
+	}
+}
+
+// TestKnow: a stack is recognized at its place if all of its words have their values, and at no other
+// place.
+func TestKnow(t *testing.T) {
+	needBPF(t)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	s, err := Open(Options{Copy: 1 << 10, Filtered: true, MinWait: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close() //nolint:errcheck // nothing depends on it
+	if err := errors.Join(s.Add(os.Getpid(), Many), s.Start()); err != nil {
+		t.Fatal(err)
+	}
+	word := uint32(2)
+	wait := func() (w Wait) {
+		t.Helper()
+		futexCall(&word, private, 2, 2*time.Millisecond)
+		for w.TID != int32(unix.Gettid()) {
+			if err := s.Next(&w, time.Now().Add(time.Second)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return w
+	}
+	const id, other, looks = 7, 8, 8
+	var at Place
+	var words []Word
+	for i := range looks + 5 {
+		w := wait() // always at one place
+		if recognized := i == looks || i == looks+3; recognized != (w.Copy == nil) {
+			t.Fatalf("%d: recognized as %d", i, w.Known)
+		}
+		know := func(id uint64, at Place, words []Word) {
+			t.Helper()
+			if ok, err := s.Know(at, id, words); !ok || err != nil {
+				t.Fatalf("%v, %v", ok, err)
+			}
+		}
+		switch {
+		case i == 0:
+			at = Place{w.Copy.PC, w.Copy.SP, w.Memory, w.Born}
+			for k := 0; k+8 <= len(w.Copy.Stack); k += 8 {
+				words = append(words, Word{uint32(k), binary.NativeEndian.Uint64(w.Copy.Stack[k:])})
+			}
+		case i < looks:
+			words = slices.DeleteFunc(words, func(x Word) bool { return x.Value != binary.NativeEndian.Uint64(w.Copy.Stack[x.At:]) })
+			if at != (Place{w.Copy.PC, w.Copy.SP, w.Memory, w.Born}) || len(words) < 4 {
+				t.Skip("this thread does not wait at one place")
+			}
+			if i == looks-1 {
+				words = words[max(len(words)-20, 0):]
+				know(id, at, words)
+			}
+		case i == looks:
+			if w.Known != id || len(w.Stack) == 0 {
+				t.Errorf("%+v", w)
+			}
+			changed := slices.Clone(words)
+			changed[3].Value++
+			know(other, at, changed)
+		case i == looks+1: // with another word
+			if err := s.Unknow(at); err != nil {
+				t.Error(err)
+			}
+			elsewhere := at
+			elsewhere.SP += 8
+			know(id, elsewhere, words)
+		case i == looks+2: // at another place
+			know(other, at, words)
+		case i == looks+3:
+			if w.Known != other {
+				t.Errorf("%d", w.Known)
+			}
+			if err := s.Unknow(at); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if ok, err := s.Know(at, id, make([]Word, MaxWords+1)); ok || err != nil {
+		t.Errorf("too many words: %v, %v", ok, err)
 	}
 }

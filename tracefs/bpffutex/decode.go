@@ -51,6 +51,8 @@ type Wait struct {
 	// Code is how many pages of code (executable and not writable) the process had mapped; Changes
 	// is the number of Source.Changes then.
 	Code, Changes uint64
+	// Known is the number of the stack if it is one of Source.Know; it has no Copy then. Else it is 0.
+	Known uint64
 	// Copy is what was copied for the stack to be unwound by tables, nil if nothing was.
 	Copy *Copy
 	// Raw is the stack as the kernel wrote it: stacks with the same bytes are the same. It is nil
@@ -65,7 +67,7 @@ const maxFrames = 127
 
 // Sizes and offsets of the structures in futex.bpf.c.
 const (
-	recordHead = 104
+	recordHead = 112
 	entrySize  = 32
 	keySize    = 32
 	sumSize    = 520
@@ -97,7 +99,7 @@ func (w *Wait) decode(b []byte) error {
 	*w = Wait{
 		Futex: Futex{Addr: u64(b[16:]), Memory: u64(b[24:]), Born: u64(b[32:]), TGID: int32(u32(b[40:])), Shared: op&flagPrivate == 0},
 		From:  tracefs.Time(u64(b)), To: tracefs.Time(u64(b[8:])), TID: int32(u32(b[44:])), Comm: append(w.Comm[:0], text(b[64:80])...),
-		Cmd: command(op), Val: u32(b[52:]), Result: int32(u32(b[56:])), Stack: w.Stack[:0], Code: u64(b[80:]), Changes: u64(b[88:]),
+		Cmd: command(op), Val: u32(b[52:]), Result: int32(u32(b[56:])), Stack: w.Stack[:0], Code: u64(b[80:]), Changes: u64(b[88:]), Known: u64(b[104:]),
 	}
 	if w.TGID <= 0 || w.TID <= 0 {
 		return fmt.Errorf("%w: thread %d of process %d", errFormat, w.TID, w.TGID)

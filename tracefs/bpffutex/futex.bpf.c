@@ -107,23 +107,29 @@ struct head {
 	__u64 exec; // pages of code that are mapped
 	__u64 changes; // of what is mapped as code, so far: see map changes
 	__u32 copied, asked; // asked: bytes that should have been copied
+	__u64 known; // number of the stack if it is one that is known, else 0
 };
 
 struct record {
 	struct head head;
-	struct bpf_stack_build_id stack[FRAMES];
+	struct bpf_stack_build_id stack[FRAMES + 1]; // as FRAMES_MASK allows
 };
 
 #define STACK_SIZE (FRAMES * sizeof(struct bpf_stack_build_id))
 #define MAX_REGS 272
-#define MAX_COPY (64 << 10)
 #define STRIDE 512 // parts in which a stack is copied whose end is nearer than expected
 #define FINE 64
+#define MAX_COPY (127 * STRIDE)
+
+// Masks of sizes: older kernels follow no other proof of bounds.
+#define FRAMES_MASK 0xfff // STACK_SIZE is less
+#define COPY_MASK 0xffff // MAX_COPY is less
+#define MASK(value, mask) asm volatile("%[v] &= %[m]" : [v] "+r"(value) : [m] "i"(mask))
 
 // copy is room for a record with registers and a stack.
 struct copy {
 	struct head head;
-	char rest[4096 + MAX_REGS + MAX_COPY]; // frames take no more than 4096
+	char rest[FRAMES_MASK + MAX_REGS + COPY_MASK + FINE + 2];
 };
 
 enum { LOST_BEGUN, LOST_RECORD, LOST_SUM, NO_ENTRY, LOST_CHILD, LOST_REQUEUE, LOST_COPY, COUNTERS };
@@ -198,6 +204,23 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } changes SEC(".maps");
+
+// Stacks that are known: by where they are, which words of the stack have led to their frames.
+struct place {
+	__u64 pc, sp, mm, born;
+};
+#define WORDS 128
+struct known {
+	__u64 id, seed, sum;
+	__u32 n, pad;
+	__u16 at[WORDS]; // from the stack pointer on, in 8 bytes
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct place);
+	__type(value, struct known);
+} known_stacks SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -407,6 +430,7 @@ static __always_inline void describe(struct head *r, struct begun *b, __u64 now,
 	r->changes = changed ? *(volatile __u64 *)changed : 0;
 	r->copied = 0;
 	r->asked = 0;
+	r->known = 0;
 }
 
 // notice returns the flags for a record. The reader looks by itself from time to time. It is woken
@@ -426,35 +450,55 @@ static __always_inline void send(void *ctx, struct begun *b, __u64 now, __u64 id
 	if (!r)
 		return;
 	describe(&r->head, b, now, id, ret, task);
-	long size = bpf_get_stack(ctx, r->stack, sizeof(r->stack), BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
+	long size = bpf_get_stack(ctx, r->stack, STACK_SIZE, BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
 	r->head.size = size;
-	__u64 all = sizeof(r->head);
-	if (size > 0 && size <= (long)sizeof(r->stack))
-		all += size;
-	if (all > sizeof(*r) || bpf_ringbuf_output(&records, r, all, notice(first)))
+	__u64 frames = size > 0 && size <= (long)STACK_SIZE ? size : 0;
+	MASK(frames, FRAMES_MASK);
+	if (bpf_ringbuf_output(&records, r, sizeof(r->head) + frames, notice(first)))
 		count(LOST_RECORD);
 }
 
 // parts copies a stack in parts, until one cannot be copied: the stack ends there, or is not in
-// memory. It returns how many bytes were copied, no more than MAX_COPY.
-static __always_inline __u32 parts(char *to, __u64 from, __u32 most)
+// memory. copied is how many bytes were copied. It is in memory, as the kernel would prove what
+// follows for each of its values otherwise.
+static __always_inline void parts(char *to, __u64 from, __u64 most, volatile __u32 *copied)
 {
-	__u32 n = 0;
+	*copied = 0;
 	for (int i = 0; i < MAX_COPY / STRIDE; i++) {
-		if (n + STRIDE > most || bpf_probe_read_user(to + i * STRIDE, STRIDE, (const void *)(from + n)))
+		if ((i + 1) * STRIDE > most || bpf_probe_read_user(to + i * STRIDE, STRIDE, (const void *)(from + i * STRIDE)))
 			break;
-		n += STRIDE;
+		*copied = (i + 1) * STRIDE;
 	}
-	if (n > MAX_COPY - STRIDE)
-		return n;
 	for (int i = 0; i < STRIDE / FINE; i++) {
+		__u64 n = *copied;
+		if (n + FINE > most)
+			break;
+		MASK(n, COPY_MASK);
 		if (bpf_probe_read_user(to + n, FINE, (const void *)(from + n)))
 			break;
-		n += FINE;
-		if (n > MAX_COPY - FINE)
-			break;
+		*copied = n + FINE;
 	}
-	return n;
+}
+
+// recognize returns the number of the stack if it is one that is known, else 0: each word that has
+// led to its frames must be the same, by the hash of all (mix of known.go).
+static __always_inline __u64 recognize(const struct head *h, __u64 pc, __u64 sp)
+{
+	struct place at = {.pc = pc, .sp = sp, .mm = h->mm, .born = h->born};
+	struct known *k = bpf_map_lookup_elem(&known_stacks, &at);
+	if (!k)
+		return 0;
+	__u64 sum = k->seed;
+	for (int i = 0; i < WORDS; i++) {
+		__u64 word = 0;
+		if (i >= k->n)
+			break;
+		if (bpf_probe_read_user(&word, sizeof(word), (const void *)(sp + 8 * (__u64)k->at[i])))
+			return 0;
+		sum = (sum ^ word) * 0x9e3779b97f4a7c15ULL;
+		sum ^= sum >> 29;
+	}
+	return sum == k->sum ? k->id : 0;
 }
 
 // send_copy is send with user registers and a copy of the stack. If there is no room for these, the
@@ -468,35 +512,40 @@ static __always_inline int send_copy(void *ctx, const struct pt_regs *regs, stru
 	describe(&r->head, b, now, id, ret, task);
 	long size = bpf_get_stack(ctx, r->rest, STACK_SIZE, BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
 	r->head.size = size;
-	__u64 frames = 0;
-	if (size > 0 && size <= (long)STACK_SIZE)
-		frames = size;
-	__u32 tgid = id >> 32, most = first_copy, *known = bpf_map_lookup_elem(&sizes, &tgid);
-	if (known)
-		most = *known;
+	__u64 frames = size > 0 && size <= (long)STACK_SIZE ? size : 0;
+	MASK(frames, FRAMES_MASK);
+	__u64 sp = arm64 ? REG(regs, 248) : REG(regs, 152), pc = arm64 ? REG(regs, 256) : REG(regs, 128);
+	__u64 flags = notice(first), all = sizeof(r->head) + frames;
+	r->head.known = recognize(&r->head, pc, sp);
+	if (r->head.known) {
+		if (bpf_ringbuf_output(&records, r, all, flags))
+			count(LOST_RECORD);
+		return 1;
+	}
+	__u32 tgid = id >> 32, *known = bpf_map_lookup_elem(&sizes, &tgid);
+	__u64 most = known ? *known : first_copy;
 	if (most > MAX_COPY)
 		most = MAX_COPY;
 	// Waits without a copy have the second half of the buffer.
 	if (bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > bpf_ringbuf_query(&records, BPF_RB_RING_SIZE) / 2)
 		most = 0;
-	__u64 flags = notice(first);
-	__u32 saved = arm64 ? MAX_REGS : 168; // sizeof(struct pt_regs)
+	__u64 saved = arm64 ? MAX_REGS : 168; // sizeof(struct pt_regs)
 	char *to = r->rest + frames;
 	bpf_probe_read_kernel(to, saved, regs);
 	to += saved;
-	__u64 sp = arm64 ? REG(regs, 248) : REG(regs, 152);
-	__u32 copied = most;
-	if (bpf_probe_read_user(to, most, (const void *)sp))
-		copied = parts(to, sp, most);
+	__u64 copied = most;
+	MASK(copied, COPY_MASK);
 	r->head.asked = most;
 	r->head.copied = copied;
-	__u64 all = sizeof(r->head) + frames + saved + copied;
-	if (copied && copied <= MAX_COPY && all <= sizeof(*r) && !bpf_ringbuf_output(&records, r, all, flags))
+	if (bpf_probe_read_user(to, copied, (const void *)sp))
+		parts(to, sp, most, &r->head.copied);
+	copied = *(volatile __u32 *)&r->head.copied;
+	MASK(copied, COPY_MASK);
+	if (copied && !bpf_ringbuf_output(&records, r, all + saved + copied, flags))
 		return 1;
 	if (copied || !most)
 		count(LOST_COPY);
 	r->head.copied = 0;
-	all = sizeof(r->head) + frames;
 	if (bpf_ringbuf_output(&records, r, all, BPF_RB_FORCE_WAKEUP))
 		count(LOST_RECORD);
 	return 1;
@@ -618,6 +667,8 @@ static __always_inline int maps_code(const struct pt_regs *regs, __u32 nr)
 		return third & CODE;
 	if (nr == (arm64 ? 216 : 25)) // mremap
 		return fourth & MREMAP_FIXED;
+	if (nr == (arm64 ? 234 : 216)) // remap_file_pages
+		return 1;
 	return nr == (arm64 ? 196 : 30) && (third & SHM_EXEC); // shmat
 }
 
@@ -670,19 +721,16 @@ int BPF_PROG(leave, const struct pt_regs *regs, long ret)
 		return 0;
 	struct call c = {};
 	arguments(regs, &c);
-	if (nr == FUTEX_REQUEUE2) {
+	__u32 op = c.a[1], cmd = op & ~FLAGS;
+	int is_futex = nr == futex_nr();
+	if (nr == FUTEX_REQUEUE2)
 		requeue(c.a[0], c.a[2], ret);
-	} else if (nr == FUTEX_WAKE2) {
+	else if (nr == FUTEX_WAKE2)
 		wake(c.a[0], c.a[3] & PRIVATE, c.a[2], ret, 0);
-	} else if (nr == futex_nr()) {
-		__u32 op = c.a[1], cmd = op & ~FLAGS;
-		if (waits(cmd))
-			end(ctx, regs, ret, 0);
-		else if (wakes(cmd))
-			wake(c.a[0], op, c.a[2], ret, cmd == REQUEUE || cmd == CMP_REQUEUE || cmd == CMP_REQUEUE_PI);
-	} else {
+	else if (is_futex && wakes(cmd))
+		wake(c.a[0], op, c.a[2], ret, cmd == REQUEUE || cmd == CMP_REQUEUE || cmd == CMP_REQUEUE_PI);
+	else if (!is_futex || waits(cmd))
 		end(ctx, regs, ret, nr == restart_nr());
-	}
 	return 0;
 }
 

@@ -16,27 +16,28 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	programMapBegun     = "begun"
-	programMapChanges   = "changes"
-	programMapCopies    = "copies"
-	programMapCounters  = "counters"
-	programMapOthers    = "others"
-	programMapRecords   = "records"
-	programMapRoom      = "room"
-	programMapSizes     = "sizes"
-	programMapSums      = "sums"
-	programMapTargets   = "targets"
-	programProgEnter    = "enter"
-	programProgExeced   = "execed"
-	programProgExited   = "exited"
-	programProgLeave    = "leave"
-	programProgNewtask  = "newtask"
-	programVarArm64     = "arm64"
-	programVarCopying   = "copying"
-	programVarFiltered  = "filtered"
-	programVarFirstCopy = "first_copy"
-	programVarMinWait   = "min_wait"
-	programVarOwn       = "own"
+	programMapBegun       = "begun"
+	programMapChanges     = "changes"
+	programMapCopies      = "copies"
+	programMapCounters    = "counters"
+	programMapKnownStacks = "known_stacks"
+	programMapOthers      = "others"
+	programMapRecords     = "records"
+	programMapRoom        = "room"
+	programMapSizes       = "sizes"
+	programMapSums        = "sums"
+	programMapTargets     = "targets"
+	programProgEnter      = "enter"
+	programProgExeced     = "execed"
+	programProgExited     = "exited"
+	programProgLeave      = "leave"
+	programProgNewtask    = "newtask"
+	programVarArm64       = "arm64"
+	programVarCopying     = "copying"
+	programVarFiltered    = "filtered"
+	programVarFirstCopy   = "first_copy"
+	programVarMinWait     = "min_wait"
+	programVarOwn         = "own"
 )
 
 // loadProgram returns the embedded CollectionSpec for program.
@@ -92,16 +93,17 @@ type programProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type programMapSpecs struct {
-	Begun    *ebpf.MapSpec `ebpf:"begun"`
-	Changes  *ebpf.MapSpec `ebpf:"changes"`
-	Copies   *ebpf.MapSpec `ebpf:"copies"`
-	Counters *ebpf.MapSpec `ebpf:"counters"`
-	Others   *ebpf.MapSpec `ebpf:"others"`
-	Records  *ebpf.MapSpec `ebpf:"records"`
-	Room     *ebpf.MapSpec `ebpf:"room"`
-	Sizes    *ebpf.MapSpec `ebpf:"sizes"`
-	Sums     *ebpf.MapSpec `ebpf:"sums"`
-	Targets  *ebpf.MapSpec `ebpf:"targets"`
+	Begun       *ebpf.MapSpec `ebpf:"begun"`
+	Changes     *ebpf.MapSpec `ebpf:"changes"`
+	Copies      *ebpf.MapSpec `ebpf:"copies"`
+	Counters    *ebpf.MapSpec `ebpf:"counters"`
+	KnownStacks *ebpf.MapSpec `ebpf:"known_stacks"`
+	Others      *ebpf.MapSpec `ebpf:"others"`
+	Records     *ebpf.MapSpec `ebpf:"records"`
+	Room        *ebpf.MapSpec `ebpf:"room"`
+	Sizes       *ebpf.MapSpec `ebpf:"sizes"`
+	Sums        *ebpf.MapSpec `ebpf:"sums"`
+	Targets     *ebpf.MapSpec `ebpf:"targets"`
 }
 
 // programVariableSpecs contains global variables before they are loaded into the kernel.
@@ -136,16 +138,17 @@ func (o *programObjects) Close() error {
 //
 // It can be passed to loadProgramObjects or ebpf.CollectionSpec.LoadAndAssign.
 type programMaps struct {
-	Begun    *ebpf.Map `ebpf:"begun"`
-	Changes  *ebpf.Map `ebpf:"changes"`
-	Copies   *ebpf.Map `ebpf:"copies"`
-	Counters *ebpf.Map `ebpf:"counters"`
-	Others   *ebpf.Map `ebpf:"others"`
-	Records  *ebpf.Map `ebpf:"records"`
-	Room     *ebpf.Map `ebpf:"room"`
-	Sizes    *ebpf.Map `ebpf:"sizes"`
-	Sums     *ebpf.Map `ebpf:"sums"`
-	Targets  *ebpf.Map `ebpf:"targets"`
+	Begun       *ebpf.Map `ebpf:"begun"`
+	Changes     *ebpf.Map `ebpf:"changes"`
+	Copies      *ebpf.Map `ebpf:"copies"`
+	Counters    *ebpf.Map `ebpf:"counters"`
+	KnownStacks *ebpf.Map `ebpf:"known_stacks"`
+	Others      *ebpf.Map `ebpf:"others"`
+	Records     *ebpf.Map `ebpf:"records"`
+	Room        *ebpf.Map `ebpf:"room"`
+	Sizes       *ebpf.Map `ebpf:"sizes"`
+	Sums        *ebpf.Map `ebpf:"sums"`
+	Targets     *ebpf.Map `ebpf:"targets"`
 }
 
 func (m *programMaps) Close() error {
@@ -154,6 +157,7 @@ func (m *programMaps) Close() error {
 		m.Changes,
 		m.Copies,
 		m.Counters,
+		m.KnownStacks,
 		m.Others,
 		m.Records,
 		m.Room,

@@ -89,6 +89,7 @@ func (f *files) renew() error {
 	}
 	f.processes, f.files, f.kept = make(map[int32]*program), filemap.NewFiles(), 0
 	f.stacks.clear()
+	f.walks.renew()
 	return err
 }
 
@@ -203,7 +204,7 @@ func (f *files) stack(w *bpffutex.Wait) *resolve.Stack {
 		return nil
 	}
 	p := f.program(&w.Futex)
-	if w.Copy != nil && f.walks != nil {
+	if f.walks != nil && (w.Copy != nil || w.Known != 0) {
 		if s := f.walks.stack(p, w); s != nil {
 			return s
 		}

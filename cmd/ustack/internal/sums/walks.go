@@ -38,6 +38,7 @@ type walks struct {
 	frames   []unwind.Frame
 	raw      []byte
 	rested   time.Time
+	alike    alike
 	count    walkCounts
 }
 
@@ -47,6 +48,7 @@ type copier interface {
 	Copy(pid int32, bytes uint32) error
 	// Changes returns a number that is another one once a process has mapped code anew.
 	Changes(pid int32) (uint64, error)
+	recognizer
 }
 
 // walkCounts is what became of the waits with a copy of their stack.
@@ -82,7 +84,7 @@ var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AA
 
 // newWalks returns what unwinds stacks of processes that files knows.
 func newWalks(f *files, debugDirs []string, kernel copier) (*walks, error) {
-	w := &walks{files: f, opened: openfile.NewOpener(0), unwinder: unwind.New(0), kernel: kernel, rested: time.Now()}
+	w := &walks{files: f, opened: openfile.NewOpener(0), unwinder: unwind.New(0), kernel: kernel, rested: time.Now(), alike: newAlike(kernel)}
 	vdso, err := anoncode.VDSOMemory()
 	if err != nil {
 		return nil, err
@@ -104,16 +106,29 @@ func (w *walks) close() {
 	w.opened.Close()
 }
 
-// stack returns the stack of a wait with a copy, nil if it proves no more than the kernel's. It is
+// stack returns the stack of a wait with a copy, or one that the kernel has recognized, nil if it proves no more than the kernel's. It is
 // valid until the next call.
 func (w *walks) stack(p *program, wait *bpffutex.Wait) *resolve.Stack {
 	w.rest()
 	if !w.known(p, wait) {
 		return nil
 	}
+	if wait.Known != 0 {
+		s := w.alike.recognized(p, wait)
+		if s == nil {
+			w.count.Changed++
+		} else {
+			w.count.Whole++
+		}
+		return s
+	}
 	in := unwind.Input{Machine: machines[runtime.GOARCH], Max: mostFrames, Space: &view{walks: w, program: p, pid: int(wait.TGID)}}
 	wait.Copy.Registers(in.Regs.Set)
 	in.Stack = unwind.Stack{At: wait.Copy.SP, Bytes: wait.Copy.Stack}
+	if s := w.alike.get(p, wait, &in.Regs); s != nil {
+		w.count.Whole++
+		return s
+	}
 	var end unwind.End
 	w.frames, end = w.unwinder.Unwind(&in, w.frames[:0])
 	if len(w.frames) == 0 {
@@ -128,7 +143,17 @@ func (w *walks) stack(p *program, wait *bpffutex.Wait) *resolve.Stack {
 	if end.Why == unwind.Short && uint32(len(wait.Copy.Stack)) == wait.Copy.Asked {
 		w.short(p, wait, end.Want)
 	}
-	return w.attributed(p, wait, &end)
+	s := w.attributed(p, wait, &end)
+	w.alike.put(p, wait, w.unwinder, &in, w.frames, &end, s)
+	return s
+}
+
+// renew forgets what it knows of processes.
+func (w *walks) renew() {
+	if w != nil {
+		w.alike.clear()
+		w.opener.Reader = w.files.places
+	}
 }
 
 // mostFrames is as many as perf keeps (kernel.perf_event_max_stack).
@@ -138,6 +163,9 @@ const mostFrames = 127
 func (w *walks) known(p *program, wait *bpffutex.Wait) bool {
 	now := time.Now()
 	if !p.is(wait) && !now.Before(p.walked.again) {
+		if now.Sub(p.walked.again) > readAgain {
+			p.walked.pause = 0 // it has helped for so long
+		}
 		pause := min(max(2*p.walked.pause, soonAgain), readAgain)
 		w.files.read(wait.TGID, p)
 		p.walked.pause, p.walked.again = pause, now.Add(pause)
@@ -166,6 +194,7 @@ func (w *walks) short(p *program, wait *bpffutex.Wait, want uint64) {
 	for uint64(size) < need {
 		size *= 2
 	}
+	size = min(size, bpffutex.MaxCopy)
 	if size > p.walked.copied && size > wait.Copy.Asked && w.kernel.Copy(wait.TGID, size) == nil {
 		p.walked.copied = size
 	}

@@ -6,6 +6,8 @@
 // waits meanwhile, in turn for 11 ms on one futex and for 2 ms on another one. It prints the time
 // of all, the median time of a hundredth (both as if of all) and the CPU time of the thread, in
 // ns, and then for each long wait's futex its address and how many waits there were.
+//
+// futexrate TURNS CALLS wait does that once a line has come, and stays then.
 #define _GNU_SOURCE
 #include <linux/futex.h>
 #include <pthread.h>
@@ -91,8 +93,10 @@ int main(int argc, char **argv)
 		printf("%ld\n", calibrate(atof(argv[1])));
 		return 0;
 	}
-	if (argc != 3)
+	if (argc != 3 && argc != 4)
 		return 2;
+	if (argc == 4)
+		getchar();
 	long turns = atol(argv[1]), n = atol(argv[2]) / PARTS;
 	long long part[PARTS], begin, cpu;
 	pthread_t t;
@@ -111,5 +115,8 @@ int main(int argc, char **argv)
 	pthread_join(t, NULL);
 	qsort(part, PARTS, sizeof(part[0]), compare);
 	printf("%lld %lld %lld\n%p %ld\n", all, part[PARTS / 2] * PARTS, cpu, (void *)&slow, waits);
+	fflush(stdout);
+	if (argc == 4)
+		pause();
 	return 0;
 }
