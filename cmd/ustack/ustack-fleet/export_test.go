@@ -22,7 +22,7 @@ import (
 const testdata = "../../../testdata"
 
 // ran runs the program and returns what it printed.
-func ran(t *testing.T, want int, args ...string) (stdout, stderr string) {
+func ran(t testing.TB, want int, args ...string) (stdout, stderr string) {
 	t.Helper()
 	var out, messages bytes.Buffer
 	if code := run(args, command.Streams{In: strings.NewReader(""), Out: &out, Err: &messages}); code != want {
@@ -42,7 +42,7 @@ func report(t *testing.T, dir, boot, os string, events int) string {
 	return name
 }
 
-func writeFile(t *testing.T, name string, text []byte) {
+func writeFile(t testing.TB, name string, text []byte) {
 	t.Helper()
 	if err := os.WriteFile(name, text, 0o666); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -52,6 +53,8 @@ type pusher struct {
 	maxBytes int // of a batch
 
 	batch  *batch
+	spare  *batch          // nil if it is under way
+	ended  chan error      // of the batch that is under way, nil if none is
 	sent   map[uint64]bool // stacks that the server has, some of them
 	pushed int
 	known  int
@@ -62,6 +65,7 @@ type pusher struct {
 // memory.
 const (
 	batchBytes = 24 << 20
+	partBytes  = 8 << 20 // of samples, by one connection
 	maxSent    = 1 << 20 // stacks that are remembered: watch does not end
 	askFiles   = 256     // reports of which the server is asked at once whether it has them
 )
@@ -71,7 +75,7 @@ func newPusher(f *fleet.Push, messages io.Writer, getenv func(string) string, tr
 	if err != nil {
 		return nil, err
 	}
-	p := &pusher{Push: f, client: clickhouse.New(f.To, credentials, transport), messages: messages, maxBytes: batchBytes, batch: newBatch(), sent: make(map[uint64]bool)}
+	p := &pusher{Push: f, client: clickhouse.New(f.To, credentials, transport), messages: &shared{w: messages}, maxBytes: batchBytes, batch: newBatch(), spare: newBatch(), sent: make(map[uint64]bool)}
 	p.client.Wait.Total = f.Retry
 	return p, nil
 }
@@ -80,8 +84,9 @@ func newPusher(f *fleet.Push, messages io.Writer, getenv func(string) string, tr
 func (p *pusher) run(ctx context.Context) error {
 	err := p.all(ctx)
 	if err == nil {
-		err = p.flush(ctx)
+		err = p.handOver(ctx)
 	}
+	err = errors.Join(err, p.wait())
 	fmt.Fprintf(p.messages, "ustack: %d reports pushed, %d were there already\n", p.pushed, p.known)
 	if err != nil {
 		return fmt.Errorf("%w; push the same reports again to continue: those that are there are not counted twice", err)
@@ -174,34 +179,82 @@ func (p *pusher) again(err error, wait time.Duration) {
 	fmt.Fprintf(p.messages, "ustack: %v; trying again in %v\n", err, wait.Round(time.Millisecond))
 }
 
-// report adds a report to the batch, and sends it if it is large enough.
+// report reads a report and adds it to the batch.
 func (p *pusher) report(ctx context.Context, name string, key uint64) error {
 	c, err := collect(&p.Reports, name, key, p.messages)
 	if err != nil {
 		p.bad = append(p.bad, err)
 		return nil
 	}
+	return p.add(ctx, c)
+}
+
+// add adds the rows of a report to the batch, and has it sent if it is large enough.
+func (p *pusher) add(ctx context.Context, c *collector) error {
 	p.batch.add(c, p.sent)
 	if p.batch.size() < p.maxBytes {
 		return ctx.Err()
 	}
-	return p.flush(ctx)
+	return p.handOver(ctx)
 }
 
-// flush sends the batch.
-func (p *pusher) flush(ctx context.Context) error {
-	n := p.batch.devices.Len()
-	if n == 0 {
+// handOver has the batch sent while the next one is filled. Batches are sent one after the other,
+// and none after one that failed: so the next ones need not have its stacks.
+func (p *pusher) handOver(ctx context.Context) error {
+	if err := p.wait(); err != nil {
+		return err
+	}
+	b := p.batch
+	p.batch, p.spare = p.spare, b
+	p.remember(b.keys)
+	p.ended = make(chan error, 1)
+	go func(ended chan<- error) { ended <- p.send(ctx, b) }(p.ended)
+	return nil
+}
+
+// wait waits until the batch that is under way has been sent.
+func (p *pusher) wait() error {
+	if p.ended == nil {
 		return nil
 	}
-	err := p.client.Wait.Retry(ctx, p.again, func() error { return p.batch.send(ctx, p.client, time.Now()) })
-	if err != nil {
-		return hint(err)
+	err := <-p.ended
+	p.ended = nil
+	if err == nil {
+		p.pushed += p.spare.devices.Len()
+		p.spare.clear()
 	}
-	p.pushed += n
+	return err
+}
+
+// flush sends the batch, and waits for that.
+func (p *pusher) flush(ctx context.Context) error {
+	if err := p.send(ctx, p.batch); err != nil {
+		return err
+	}
+	p.pushed += p.batch.devices.Len()
 	p.remember(p.batch.keys)
 	p.batch.clear()
 	return nil
+}
+
+// send sends a batch, again while the server does not answer.
+func (p *pusher) send(ctx context.Context, b *batch) error {
+	if b.devices.Len() == 0 {
+		return nil
+	}
+	return hint(p.client.Wait.Retry(ctx, p.again, func() error { return b.send(ctx, p.client, time.Now()) }))
+}
+
+// shared is a writer that several goroutines may use.
+type shared struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (s *shared) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.w.Write(b)
 }
 
 // remember remembers stacks that the server has. One that is forgotten is sent again, which
@@ -264,18 +317,32 @@ func (b *batch) send(ctx context.Context, client *clickhouse.Client, now time.Ti
 	id, rank := binary.LittleEndian.Uint64(random[:]), ^uint64(now.UnixNano())
 	for _, part := range []struct {
 		statement string
-		rows      []byte
+		rows      [][]byte // at once
 	}{
-		{insertInto(tableStacks, "rank", stackColumns()), b.stacks.Stamped(rank)},
-		{insertInto(tableFrames, "rank", frameColumns()), b.frames.Stamped(rank)},
-		{insertInto(tableSamples, "batch", sampleColumns()), b.samples.Stamped(id)},
-		{insertInto(tableDevices, "batch", deviceColumns()), b.devices.Stamped(id)},
+		{insertInto(tableStacks, "rank", stackColumns()), b.stacks.Parts(rank, 1)},
+		{insertInto(tableFrames, "rank", frameColumns()), b.frames.Parts(rank, 1)},
+		{insertInto(tableSamples, "batch", sampleColumns()), b.samples.Parts(id, b.samples.Size()/partBytes)},
+		{insertInto(tableDevices, "batch", deviceColumns()), b.devices.Parts(id, 1)},
 	} {
-		if len(part.rows) == 0 {
-			continue
-		}
-		if err := client.Insert(ctx, part.statement, part.rows); err != nil {
+		if err := insertAll(ctx, client, part.statement, part.rows); err != nil {
 			return fmt.Errorf("sending %d reports: %w", b.devices.Len(), err)
+		}
+	}
+	return nil
+}
+
+// insertAll inserts rows, each part of them by a connection of its own, as a server takes an
+// insert with one thread.
+func insertAll(ctx context.Context, client *clickhouse.Client, statement string, parts [][]byte) error {
+	errs := make([]error, len(parts))
+	var all sync.WaitGroup
+	for i, rows := range parts {
+		all.Go(func() { errs[i] = client.Insert(ctx, statement, rows) })
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
 		}
 	}
 	return nil

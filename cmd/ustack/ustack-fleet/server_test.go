@@ -19,7 +19,7 @@ import (
 
 // server is a ClickHouse server with a directory of its own, on ports of the loopback device.
 type server struct {
-	t         *testing.T
+	t         testing.TB
 	program   string
 	dir       string
 	http, tcp int
@@ -28,7 +28,7 @@ type server struct {
 
 // needServer returns the path of the server's program. Without USTACK_CLICKHOUSE=must the test
 // is skipped: it takes half a minute, and a program that few have.
-func needServer(t *testing.T) string {
+func needServer(t testing.TB) string {
 	t.Helper()
 	if os.Getenv("USTACK_CLICKHOUSE") != "must" {
 		t.Skip("*** SKIPPED: nothing was shown of ClickHouse. USTACK_CLICKHOUSE=must runs this, with Debian's clickhouse-server; see .ci/clickhouse")
@@ -45,7 +45,7 @@ func needServer(t *testing.T) string {
 const password = `s3cret:"&\x`
 
 // servers starts n servers, each of which is a shard of the cluster "ustack".
-func servers(t *testing.T, n int) (list []*server) {
+func servers(t testing.TB, n int) (list []*server) {
 	t.Helper()
 	program := needServer(t)
 	for range n {
@@ -64,7 +64,7 @@ func servers(t *testing.T, n int) (list []*server) {
 }
 
 // freePort returns a port that nothing listens on now.
-func freePort(t *testing.T) int {
+func freePort(t testing.TB) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"ustack/cmd/ustack/internal/fleet"
 )
 
-// Client sends statements to one server. It is for one goroutine at a time.
+// Client sends statements to one server. Several goroutines may use it; Wait is set before.
 type Client struct {
 	// Wait is how long to wait before a statement is sent again; see Retry.
 	Wait Backoff

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -147,8 +148,18 @@ func TestRows(t *testing.T) {
 			t.Errorf("%d rows: %q", rows.Len(), got)
 		}
 	}
+	for n, lengths := range [][]int{{len(want)}, {len(want)}, {12, len(want) - 12}, {12, len(want) - 12}} {
+		var got []int
+		var all string
+		for _, part := range rows.Parts(1<<56+7, n) {
+			got, all = append(got, len(part)), all+string(part)
+		}
+		if !slices.Equal(got, lengths) || all != want {
+			t.Errorf("%d parts: %v, want %v", n, got, lengths)
+		}
+	}
 	rows.Clear()
-	if rows.Len() != 0 || len(rows.Stamped(1)) != 0 {
+	if rows.Len() != 0 || len(rows.Stamped(1)) != 0 || len(rows.Parts(1, 3)) != 0 {
 		t.Error("rows stay")
 	}
 }

@@ -82,5 +82,23 @@ func (r *Rows[T]) Stamped(first uint64) []byte {
 	return r.body
 }
 
-// Clear removes all rows. What Stamped returned is no longer valid.
+// Parts returns the rows with the first column set, in n parts of about as many rows, or in one;
+// none if there are no rows.
+func (r *Rows[T]) Parts(first uint64, n int) (parts [][]byte) {
+	body := r.Stamped(first)
+	n = max(1, min(n, len(r.starts)))
+	for i := range n {
+		from, to := len(r.starts)*i/n, len(r.starts)*(i+1)/n
+		end := len(body)
+		if to < len(r.starts) {
+			end = r.starts[to]
+		}
+		if from < to {
+			parts = append(parts, body[r.starts[from]:end])
+		}
+	}
+	return parts
+}
+
+// Clear removes all rows. What Stamped and Parts returned is no longer valid.
 func (r *Rows[T]) Clear() { r.body, r.starts = r.body[:0], r.starts[:0] }
