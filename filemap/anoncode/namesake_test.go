@@ -119,3 +119,82 @@ func TestNamesakeOfHost(t *testing.T) {
 		}
 	}
 }
+
+// TestHiddenNamesake: a process that we may not look at, or whose files cannot be opened, can have
+// written any map. One that has ended has not.
+func TestHiddenNamesake(t *testing.T) {
+	const pid, other = 7, 8
+	proc := t.TempDir()
+	status := func(pid, inside int) {
+		write(t, fmt.Sprintf("%s/%d/status", proc, pid), fmt.Sprintf("Uid:\t0\t0\t0\t0\nNStgid:\t%d\t%d\n", pid, inside))
+	}
+	for _, n := range []int{pid, other} {
+		if err := os.MkdirAll(fmt.Sprintf("%s/%d/root/tmp", proc, n), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		status(n, 1)
+	}
+	path := fmt.Sprintf("%s/%d/", proc, other)
+	write(t, fmt.Sprintf("%s/%d/root/tmp/perf-1.map", proc, pid), "1000 100 one\n")
+	info, err := os.Lstat(fmt.Sprintf("%s/%d/root/tmp/perf-1.map", proc, pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	loop := func(name string) func() error {
+		return func() error {
+			return errors.Join(os.RemoveAll(path+name), os.Symlink(filepath.Base(name), path+name))
+		}
+	}
+	for _, c := range []struct {
+		what   string
+		change func() error
+		want   bool
+	}{
+		{"it has no map", func() error { return nil }, false},
+		{"its map cannot be looked at", loop("root/tmp"), true},
+		{"its root directory cannot be opened", loop("root"), true},
+		{"its root directory is gone", func() error { return os.RemoveAll(path + "root") }, false},
+		{"its status cannot be read", loop("status"), true},
+		{"its status is gone", func() error { return os.RemoveAll(path + "status") }, false},
+	} {
+		if err := c.change(); err != nil {
+			t.Fatal(err)
+		}
+		ps := newProcesses(t, always)
+		ps.proc = proc
+		if got, err := ps.ambiguous(pid, &home{inside: 1}, info, 5); err != nil || got != c.want {
+			t.Errorf("%s: %t, %v, want %t", c.what, got, err, c.want)
+		}
+	}
+}
+
+// TestManyNamesakes: where hundreds of containers run, the first process of each is looked at.
+func TestManyNamesakes(t *testing.T) {
+	const pid, many = 5, 300
+	proc := t.TempDir()
+	for n := pid; n < pid+many; n++ {
+		if err := os.MkdirAll(fmt.Sprintf("%s/%d/root/tmp", proc, n), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, fmt.Sprintf("%s/%d/status", proc, n), fmt.Sprintf("Uid:\t0\t0\t0\t0\nNStgid:\t%d\t1\n", n))
+	}
+	name := fmt.Sprintf("%s/%d/root/tmp/perf-1.map", proc, pid)
+	write(t, name, "1000 100 one\n")
+	info, err := os.Lstat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ps := newProcesses(t, always)
+	ps.proc = proc
+	expect := func(want bool) {
+		t.Helper()
+		if got, err := ps.ambiguous(pid, &home{inside: 1}, info, 5); err != nil || got != want {
+			t.Errorf("of %d: %t, %v, want %t", many, got, err, want)
+		}
+	}
+	expect(false)
+	if err := os.Link(name, fmt.Sprintf("%s/%d/root/tmp/perf-1.map", proc, pid+many-1)); err != nil {
+		t.Fatal(err)
+	}
+	expect(true)
+}
