@@ -18,16 +18,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inNamespace starts a program in a PID namespace of its own, where it has a number, and a
-// directory as /tmp. It returns its number here.
+// inNamespace runs cat in a PID namespace of its own, where it has a number, with a directory as
+// /tmp. It returns its number here.
 func inNamespace(t *testing.T, tmp string, number int) int {
 	t.Helper()
-	const script = `mount --bind "$0" /tmp || exit
-until [ "${n:-0}" -ge $(($1-1)) ]; do : & n=$!; wait; done
-exec 3<&0
-cat <&3 &
-wait`
-	cmd := exec.Command("sh", "-c", script, tmp, strconv.Itoa(number))
+	return runInNamespace(t, number, `mount --bind "$0" /tmp || exit`, "cat", tmp)
+}
+
+// runInNamespace runs a command in a PID namespace of its own, where it has a number, after others
+// of the shell, for which $0 is a directory. It returns its number here.
+func runInNamespace(t *testing.T, number int, before, command, dir string) int {
+	t.Helper()
+	const count = `until [ "${n:-0}" -ge $(($1-1)) ]; do : & n=$!; wait; done`
+	script := strings.Join([]string{before, count, "exec 3<&0", command + " <&3 &", "wait"}, "\n")
+	cmd := exec.Command("sh", "-c", script, dir, strconv.Itoa(number))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWUSER | unix.CLONE_NEWNS,
 		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}, GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}}
 	start(t, cmd)
@@ -42,7 +46,9 @@ wait`
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, inside, err := ps.status(pid); err == nil && inside == number {
+			_, inside, err := ps.status(pid)
+			comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+			if err == nil && inside == number && strings.HasSuffix(command, strings.TrimSpace(string(comm))) {
 				time.Sleep(5 * time.Duration(tick)) // as in start
 				return pid
 			}

@@ -187,21 +187,15 @@ func TestProcessesOwner(t *testing.T) {
 // there, its map is in that directory and has that PID, and no symbolic link leads
 // out of it.
 func TestProcessesElsewhere(t *testing.T) {
-	if os.Geteuid() != 0 {
-		cannot(t, "chroot needs root")
-	}
-	root := t.TempDir()
+	root, number := t.TempDir(), freeNumber(t)
 	source := filepath.Join(t.TempDir(), "wait.c")
 	write(t, source, "#include <stdio.h>\nint main(void) { return getchar() == EOF; }\n")
 	if out, err := exec.Command("gcc", "-static", "-o", filepath.Join(root, "wait"), source).CombinedOutput(); err != nil {
 		cannot(t, "the program cannot be built: %v\n%s", err, out)
 	}
-	cmd := exec.Command("/wait")
-	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Cloneflags: syscall.CLONE_NEWPID}
-	start(t, cmd)
+	pid, name := runInNamespace(t, number, "", `chroot "$0" /wait`, root), mapName(number)
 	outside := t.TempDir()
-	write(t, filepath.Join(outside, "perf-1.map"), "1000 100 outside\n")
+	write(t, filepath.Join(outside, name), "1000 100 outside\n")
 	for _, c := range []struct {
 		what string
 		make func() error
@@ -216,13 +210,13 @@ func TestProcessesElsewhere(t *testing.T) {
 	} {
 		_ = os.Remove(filepath.Join(root, "tmp"))
 		_ = os.Mkdir(filepath.Join(root, "var"), 0o700)
-		if _, err := os.Stat(filepath.Join(root, "var/perf-1.map")); err != nil {
-			write(t, filepath.Join(root, "var/perf-1.map"), "1000 100 inside\n")
+		if _, err := os.Stat(filepath.Join(root, "var", name)); err != nil {
+			write(t, filepath.Join(root, "var", name), "1000 100 inside\n")
 		}
 		if err := c.make(); err != nil {
 			t.Fatal(err)
 		}
-		if got := newProcesses(t, always).string(Program{PID: cmd.Process.Pid}, 0x1001); got != c.want {
+		if got := newProcesses(t, always).string(Program{PID: pid}, 0x1001); got != c.want {
 			t.Errorf("%s: %s, want %s", c.what, got, c.want)
 		}
 	}
