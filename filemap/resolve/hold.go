@@ -97,8 +97,12 @@ func (h *Pending) pos(i int) filemap.Pos { return h.first + filemap.Pos(i) }
 func (h *Pending) byteOf(rec *tracefs.Record) int64 { return h.Pos + int64(rec.Off) }
 
 // restate gives the frames of a stack with an identifier a new attribution. Frames
-// that own a mapping event keep theirs if o does not own one.
+// that own a mapping event keep theirs if o does not own one. It leaves a batch that is final
+// as it is: an event that has gone out may have the stack, and be read at the same time.
 func (h *Pending) restate(i int, id tracefs.Identifier, o Attribution) {
+	if h.final {
+		return
+	}
 	frames, _ := h.StackFrames(&h.Records[i])
 	var out []Attribution
 	for k := range frames {
@@ -120,8 +124,11 @@ func (h *Pending) restate(i int, id tracefs.Identifier, o Attribution) {
 }
 
 // disown gives the frames of a stack with an identifier that own a mapping event another
-// attribution: the event was not theirs.
+// attribution: the event was not theirs. It leaves a batch that is final, as restate does.
 func (h *Pending) disown(i int, id tracefs.Identifier, o Attribution) {
+	if h.final {
+		return
+	}
 	frames, _ := h.StackFrames(&h.Records[i])
 	out := h.ownAttributions(i)
 	for k := range frames {

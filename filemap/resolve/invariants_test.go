@@ -109,9 +109,14 @@ func (n *names) checkAll(ts *tasks) error {
 			open[w.pending]++
 		}
 	}
+	for _, s := range n.undecided {
+		if n.queue.holds(s.seq) {
+			open[s.pending]++
+		}
+	}
 	for _, h := range n.queue.list {
 		if !h.final && open[h] != h.names {
-			return fmt.Errorf("%d frames wait and spans are open in batch %d, %d are counted", open[h], h.seq, h.names)
+			return fmt.Errorf("%d frames wait and spans are open or undecided in batch %d, %d are counted", open[h], h.seq, h.names)
 		}
 	}
 	return nil

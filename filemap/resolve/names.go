@@ -10,8 +10,8 @@ import (
 // names gives the frames with identifiers their files, by the mapping events before them
 // or, while their batch is held, after them.
 //
-// Invariants: of a held batch that is not final, as many frames wait and spans are open as
-// it counts. Frames wait in the order of their batches, which are held, for an
+// Invariants: of a held batch that is not final, as many frames wait and spans are open or
+// undecided as it counts. Frames wait in the order of their batches, which are held, for an
 // identifier that is not announced, and have no file, or had their own mapping event.
 type names struct {
 	waiting map[*filemap.Entry][]waiter

@@ -69,6 +69,7 @@ func (n *names) disown(t *task) {
 		}
 		if len(n.undecided) < maxUndecided {
 			n.undecided = append(n.undecided, *s)
+			s.pending.names++
 			s.unconfirmed = nil
 		}
 		return
@@ -90,6 +91,7 @@ func (n *names) decide() {
 		case !n.queue.holds(s.seq):
 		case n.asking[s.pending.Records[s.rec].Source]:
 			n.disownSpan(&s)
+			s.pending.names--
 		default:
 			n.undecided = append(n.undecided, s)
 		}

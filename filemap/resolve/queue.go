@@ -25,6 +25,7 @@ type queue struct {
 	records    filemap.Pos // taken
 	now        mark
 	attributed tracefs.Time
+	tied       bool // a batch can have a record of another input with the time of the last one
 	paused     bool
 	ended      bool
 }
@@ -71,18 +72,20 @@ func (q *queue) oldest() *Pending {
 // names in those.
 func (q *queue) settled() bool {
 	h := q.list[0]
-	if (h.names > 0 || h.events > 0) && !q.limits.expired(&h.end, &q.now) {
+	if h.events > 0 && !q.limits.expired(&h.end, &q.now) {
 		return false
 	}
-	for _, later := range q.list[1:] {
-		if later.seq > h.needs {
-			break
-		}
-		if later.names > 0 && !q.limits.expired(&later.end, &q.now) {
+	for _, needed := range q.needed() {
+		if (needed.names > 0 || q.ties(needed)) && !q.limits.expired(&needed.end, &q.now) {
 			return false
 		}
 	}
 	return true
+}
+
+// ties reports whether the next record can have the time of the last one of a batch.
+func (q *queue) ties(h *Pending) bool {
+	return q.tied && h.end.timed && q.now.timed && q.now.time <= h.end.time
 }
 
 // needed returns the oldest batch and those whose stacks its events have.

@@ -222,7 +222,7 @@ func New(opt Options) *Resolver {
 // connect gives each part the lower ones that it asks.
 func (r *Resolver) connect() {
 	opt := &r.opt
-	r.queue = queue{limits: opt.Hold}
+	r.queue = queue{limits: opt.Hold, tied: opt.Sources > 1}
 	r.losses = losses{lost: make(map[int32]Loss), last: make(map[int32]filemap.Pos)}
 	r.bindings = bindings{limit: opt.Identifiers, files: filemap.NewFiles(), table: filemap.NewTable(opt.Identifiers), queue: &r.queue}
 	r.texts = texts{dialect: opt.Dialect, bindings: &r.bindings, find: opt.FindID}

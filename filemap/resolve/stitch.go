@@ -223,8 +223,8 @@ func (s *stitcher) settleEvents(h *Pending) {
 }
 
 // keepLast lets the last stacks of threads, which later events may share, outlive their
-// batch, which is about to go out. What goes out does not change any more: somebody may read
-// it at the same time.
+// batch, which is about to go out. What goes out does not change any more: it may be read at
+// the same time.
 func (s *stitcher) keepLast(h *Pending) {
 	for _, x := range h.stacks {
 		switch {
