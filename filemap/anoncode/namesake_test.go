@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ustack/tracefs"
 )
 
 // inNamespace runs cat in a PID namespace of its own, where it has a number, with a directory as
@@ -46,9 +48,9 @@ func runInNamespace(t *testing.T, number int, before, command, dir string) int {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, inside, err := ps.status(pid)
+			st, err := ps.status(child)
 			comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-			if err == nil && inside == number && strings.HasSuffix(command, strings.TrimSpace(string(comm))) {
+			if err == nil && st.inside == number && strings.HasSuffix(command, strings.TrimSpace(string(comm))) {
 				time.Sleep(5 * time.Duration(tick)) // as in start
 				return pid
 			}
@@ -90,7 +92,6 @@ func TestNamesakes(t *testing.T) {
 	expect("another /tmp", apart, "apart+0x10")
 	second := inNamespace(t, shared, number)
 	write(t, filepath.Join(shared, mapName(number)), "1000 100 one\n3000 100 two\n")
-	ps.others.read = 0 // a second later
 	expect("the second one", second, "none")
 	expect("the first one", first, "none")
 	expect("another /tmp, later", apart, "apart+0x10")
@@ -109,7 +110,6 @@ func TestNamesakeOfHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := clock(unix.CLOCK_MONOTONIC)
 	for _, c := range []struct {
 		pid    int // of a process that knows itself by the number
 		others []int
@@ -119,9 +119,9 @@ func TestNamesakeOfHost(t *testing.T) {
 		{pid, []int{os.Getpid()}, false}, // which has another number by now
 		{os.Getpid(), nil, true},         // as if it were in a namespace
 	} {
-		ps.others = namesakes{of: map[int][]int{pid: c.others}, read: at}
-		if got, err := ps.ambiguous(c.pid, &home{inside: pid}, info, at); err != nil || got != c.want {
-			t.Errorf("%s: %t, %v, want %t", strconv.Itoa(c.pid), got, err, c.want)
+		n := &namesakes{of: map[int][]int{pid: c.others}}
+		if got := n.seeMap(ps, c.pid, pid, info); got != c.want {
+			t.Errorf("%d: %t, want %t", c.pid, got, c.want)
 		}
 	}
 }
@@ -203,4 +203,111 @@ func TestManyNamesakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(true)
+}
+
+// TestNewNamesakes: once all processes were looked at, those are that can be new.
+func TestNewNamesakes(t *testing.T) {
+	const pid, hidden, first = 2000, 10, 2001
+	proc := t.TempDir()
+	run := func(pid, leader, inside int) {
+		t.Helper()
+		if err := os.MkdirAll(fmt.Sprintf("%s/%d/root/tmp", proc, pid), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, fmt.Sprintf("%s/%d/status", proc, pid), fmt.Sprintf("Uid:\t0\t0\t0\t0\nNStgid:\t%d\t%d\n", leader, inside))
+	}
+	run(pid, pid, 1)
+	run(hidden, hidden, 2)
+	hide := func() {
+		t.Helper()
+		path := fmt.Sprintf("%s/%d/status", proc, hidden)
+		if err := errors.Join(os.Remove(path), os.Symlink("status", path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	name := fmt.Sprintf("%s/%d/root/tmp/perf-1.map", proc, pid)
+	write(t, name, "1000 100 one\n")
+	info, err := os.Lstat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ps := newProcesses(t, always)
+	newest := pid
+	ps.proc, ps.newest = proc, func(string) (int, bool) { return newest, newest > 0 }
+	now := tracefs.Time(1)
+	expect := func(what string, want bool) {
+		t.Helper()
+		if got, err := ps.ambiguous(pid, &home{inside: 1}, info, now); err != nil || got != want {
+			t.Errorf("%s: %t, %v, want %t", what, got, err, want)
+		}
+	}
+	// namesake is a new process that sees the map, as long as fn runs.
+	namesake := func(n int, fn func()) {
+		t.Helper()
+		run(n, n, 1)
+		if err := os.Link(name, fmt.Sprintf("%s/%d/root/tmp/perf-1.map", proc, n)); err != nil {
+			t.Fatal(err)
+		}
+		fn()
+		if err := os.RemoveAll(fmt.Sprintf("%s/%d", proc, n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect("alone", false)
+	hide()
+	expect("an old process is not looked at again", false)
+	namesake(first, func() {
+		newest = first
+		expect("a new one", true)
+	})
+	expect("the new one has ended", false)
+	newest = first + 1
+	expect("a number that nothing is seen to have", false)
+	run(first+2, pid, 1)
+	now, newest = now+visible/2, first+2
+	expect("a thread of its own", false)
+	namesake(first+1, func() { expect("the number is seen to be a process's", true) })
+	for range 3 {
+		now += visible
+		expect("later", false)
+	}
+	for _, c := range []struct {
+		what   string
+		change func()
+	}{
+		{"the kernel has begun again", func() { newest = 300 }},
+		{"many new ones", func() { newest += mostNew + 1 }},
+		{"long ago", func() { now += listAgain }},
+		{"the newest is unknown", func() { newest = 0 }},
+	} {
+		if err := os.RemoveAll(fmt.Sprintf("%s/%d", proc, hidden)); err != nil {
+			t.Fatal(err)
+		}
+		run(hidden, hidden, 2) // it can be looked at
+		now, newest = now+1, pid
+		ps.others = new(namesakes)
+		expect(c.what+", at first", false)
+		hide()
+		c.change()
+		expect(c.what, true)
+	}
+}
+
+// TestNewestPID: the number of a new process is the newest.
+func TestNewestPID(t *testing.T) {
+	before, ok := newestPID("/proc")
+	if !ok {
+		cannot(t, "/proc/loadavg is of another PID namespace, or another program's")
+	}
+	cmd := exec.Command("cat")
+	start(t, cmd)
+	after, ok := newestPID("/proc")
+	if pid := cmd.Process.Pid; !ok || before <= pid && pid > after {
+		t.Errorf("%d was made between %d and %d, %t", pid, before, after, ok)
+	}
+	other := t.TempDir()
+	write(t, other+"/loadavg", "0.00 0.00 0.00 1/100 4711\n")
+	if pid, ok := newestPID(other); ok {
+		t.Errorf("%d, of a file that is not the kernel's", pid)
+	}
 }

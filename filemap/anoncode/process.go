@@ -30,7 +30,8 @@ type Processes struct {
 	// calls look at files as processes see them, which can be on a server that
 	// does not answer.
 	calls  *bounded.Calls
-	others namesakes
+	newest func(proc string) (pid int, ok bool) // see newestPID
+	others *namesakes
 	shelf
 }
 
@@ -68,7 +69,8 @@ func NewProcesses(proc string, same func(Program) bool) (*Processes, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Processes{proc: r.Proc(), same: same, stat: r, now: clocks, calls: bounded.New(0), shelf: newShelf()}, nil
+	return &Processes{proc: r.Proc(), same: same, stat: r, now: clocks, calls: bounded.New(0),
+		newest: newestPID, others: new(namesakes), shelf: newShelf()}, nil
 }
 
 // stamp is how exact the times of frames are.
@@ -163,11 +165,11 @@ func (ps *Processes) update(pid int, s *slot, may func(fs.FileInfo) error) {
 // ownMap notes whether lines that were read since was are only the process's. If that cannot be
 // found out, they are forgotten, and it reports false.
 func (ps *Processes) ownMap(pid int, s *slot, was mapFile) bool {
-	if s.perf == nil || s.perf == was.perf && s.read == was.read {
+	if s.life.shared || s.perf == nil || s.perf == was.perf && s.read == was.read {
 		return true
 	}
 	shared, err := ps.ambiguous(pid, &s.life.home, s.info, s.life.checked)
-	if s.life.shared = s.life.shared || shared; err != nil {
+	if s.life.shared = shared; err != nil {
 		s.mapFile = mapFile{}
 	}
 	return err == nil
@@ -185,14 +187,16 @@ var (
 
 // enter opens the root directory of a process, and finds out its user and number.
 func (ps *Processes) enter(pid int) (h home, err error) {
-	if h.user, h.inside, err = ps.status(pid); err != nil {
+	st, err := ps.status(strconv.Itoa(pid))
+	if err != nil {
 		return h, err
 	}
+	h.user, h.inside = st.user, st.inside
 	var opened struct {
 		root *os.Root
 		err  error
 	}
-	into, path := &opened, ps.path(pid, "root")
+	into, path := &opened, ps.path(strconv.Itoa(pid), "root")
 	if err := ps.calls.Do(func() {
 		// Files in it are opened with the rights of our user.
 		defer privilege.RaiseIn(ps.proc).Lower()
@@ -220,32 +224,37 @@ func fresh(user uint32, began tracefs.Time) func(fs.FileInfo) error {
 	}
 }
 
-func (ps *Processes) path(pid int, name string) string {
-	return ps.proc + "/" + strconv.Itoa(pid) + "/" + name
+func (ps *Processes) path(process, name string) string { return ps.proc + "/" + process + "/" + name }
+
+// status is what the status of a process says.
+type status struct {
+	user uint32 // the effective one
+	// The process's number (which that of its first thread is) in the PID namespace that proc
+	// shows, and in its own, and how many namespaces these are, with those in between.
+	outside, inside, levels int
 }
 
-// status returns the effective user of a process, and the number that it has in
-// its own PID namespace (man 5 proc_pid_status).
-func (ps *Processes) status(pid int) (user uint32, inside int, err error) {
+// status returns the status of a process (man 5 proc_pid_status), by its name in proc.
+func (ps *Processes) status(process string) (st status, err error) {
 	defer privilege.RaiseIn(ps.proc).Lower()
-	f, err := os.Open(ps.path(pid, "status"))
+	f, err := os.Open(ps.path(process, "status"))
 	if err != nil {
-		return 0, 0, err
+		return st, err
 	}
 	defer f.Close()
 	const enough = 1 << 16
 	text, err := io.ReadAll(io.LimitReader(f, enough))
 	if err != nil {
-		return 0, 0, err
+		return st, err
 	}
-	user, inside, ok := parseStatus(text)
+	st, ok := parseStatus(text)
 	if !ok {
-		return 0, 0, fmt.Errorf("the status of process %d has no user, or no number", pid)
+		return st, fmt.Errorf("the status of process %s has no user, or no number", process)
 	}
-	return user, inside, nil
+	return st, nil
 }
 
-func parseStatus(text []byte) (user uint32, inside int, ok bool) {
+func parseStatus(text []byte) (st status, ok bool) {
 	known := false
 	for line := range bytes.Lines(text) {
 		key, value, _ := bytes.Cut(line, []byte(":"))
@@ -253,15 +262,21 @@ func parseStatus(text []byte) (user uint32, inside int, ok bool) {
 		switch {
 		case string(key) == "Uid" && len(fields) > 1: // real, effective, saved, of file systems
 			v, err := strconv.ParseUint(string(fields[1]), 10, 32)
-			user, known = uint32(v), err == nil
+			st.user, known = uint32(v), err == nil
 		case string(key) == "NStgid" && len(fields) > 0: // in ours, …, in its own
-			v, err := strconv.ParseUint(string(fields[len(fields)-1]), 10, 31)
-			if err == nil {
-				inside = int(v)
-			}
+			st.outside, st.inside, st.levels = number(fields[0]), number(fields[len(fields)-1]), len(fields)
 		}
 	}
-	return user, inside, known && inside > 0
+	return st, known && st.outside > 0 && st.inside > 0
+}
+
+// number returns the number of a process, 0 if a text is none.
+func number(text []byte) int {
+	v, err := strconv.ParseUint(string(text), 10, 31)
+	if err != nil {
+		return 0
+	}
+	return int(v)
 }
 
 // clocks returns the time by the trace's clock, and by the clock of file times.

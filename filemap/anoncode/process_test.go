@@ -224,22 +224,21 @@ func TestProcessesElsewhere(t *testing.T) {
 
 func TestParseStatus(t *testing.T) {
 	for _, c := range []struct {
-		text   string
-		user   uint32
-		inside int
-		ok     bool
+		text string
+		want status
+		ok   bool
 	}{
-		{"Name:\tx\nUid:\t1\t2\t3\t4\nNStgid:\t70\t8\t1\n", 2, 1, true},
-		{"Name:\tx\nUid:\t1\t2\t3\t4\nNStgid:\t70\n", 2, 70, true},
-		{"Name:\tUid: 5 6\nNStgid:\t70\n", 0, 0, false},
-		{"Uid:\t1\t2\n", 0, 0, false},
-		{"Uid:\t1\t-2\nNStgid:\t70\n", 0, 0, false},
-		{"Uid:\t1\t2\nNStgid:\t99999999999\n", 0, 0, false},
-		{"", 0, 0, false},
+		{"Name:\tx\nUid:\t1\t2\t3\t4\nNStgid:\t70\t8\t1\n", status{2, 70, 1, 3}, true},
+		{"Name:\tx\nUid:\t1\t2\t3\t4\nNStgid:\t70\n", status{2, 70, 70, 1}, true},
+		{"Name:\tUid: 5 6\nNStgid:\t70\n", status{}, false},
+		{"Uid:\t1\t2\n", status{}, false},
+		{"Uid:\t1\t-2\nNStgid:\t70\n", status{}, false},
+		{"Uid:\t1\t2\nNStgid:\t99999999999\n", status{}, false},
+		{"", status{}, false},
 	} {
-		user, inside, ok := parseStatus([]byte(c.text))
-		if ok != c.ok || ok && (user != c.user || inside != c.inside) {
-			t.Errorf("%q: %d, %d, %v", c.text, user, inside, ok)
+		st, ok := parseStatus([]byte(c.text))
+		if ok != c.ok || ok && st != c.want {
+			t.Errorf("%q: %v, %v", c.text, st, ok)
 		}
 	}
 }
