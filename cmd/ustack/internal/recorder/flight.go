@@ -93,7 +93,7 @@ func (o *flight) next(name string, max int64) (file *record.File, err error) {
 // trigger has a report written after a while, unless there was one just now, or this day has one
 // with the same cause; nil is an unknown one.
 func (o *flight) trigger(why string, c *cause.Cause) (begun bool) {
-	if o.why != "" || o.reports >= o.ropt.MaxFiles || o.cools() {
+	if !o.ready() {
 		return false
 	}
 	// Duplicates do not cool down for other causes, and take nothing of their chance. Should the
@@ -112,6 +112,11 @@ func (o *flight) trigger(why string, c *cause.Cause) (begun bool) {
 	o.why, o.cause, o.due = why, c, o.now().Add(o.ropt.After)
 	o.opt.Reporter.Say("%s: a report follows in %v", why, o.ropt.After)
 	return true
+}
+
+// ready reports whether a report can begin: none is due, and none was just now.
+func (o *flight) ready() bool {
+	return o.why == "" && o.reports < o.ropt.MaxFiles && !o.cools()
 }
 
 // cools reports whether the last report, or one that was refused, was just now. Each refusal is

@@ -14,11 +14,11 @@ import (
 	"ustack/tracefs/capturetest"
 )
 
-// TestRingDeadlock: a deadlock is a trigger once, when it is there.
+// TestRingDeadlock: a deadlock is a trigger once, when it is there, and a report can begin.
 func TestRingDeadlock(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "report.zst")
 	o := NewRing(Options{Name: name, Proc: "/proc", Version: "test", Reporter: &live.Reporter{Command: "record", Out: new(bytes.Buffer)}},
-		RingOptions{MaxFiles: 9, Triggers: []record.Trigger{{Deadlock: true}}})
+		RingOptions{MaxFiles: 9, CoolDown: time.Hour, Triggers: []record.Trigger{{Deadlock: true}, {Loss: true}}})
 	clock := time.Unix(1000, 0)
 	o.now = func() time.Time { clock = clock.Add(lookEvery); return clock }
 	needs, err := o.Open(&live.Start{Wake: func(string) error { return nil }})
@@ -58,12 +58,18 @@ func TestRingDeadlock(t *testing.T) {
 		say(10*(i+1), 300+i, "sys_futex -> 0x0")
 	}
 	take(0)
+	o.trigger("loss", nil)
+	take(1)
 	for i := range locks { // and waits for the next
 		wait(10*(i+1), 400+i, locks[(i+1)%len(locks)])
 	}
 	say(50, 9000, "sys_getpid()")
-	take(1)
-	if head := capturetest.Read(t, name); !bytes.Contains(head, []byte("# ustack: trigger=deadlock [10 20 30]\n")) {
+	take(1) // it cools down
+	clock = clock.Add(time.Hour)
+	take(2)
+	clock = clock.Add(time.Hour)
+	take(2)
+	if head := capturetest.Read(t, name+".1"); !bytes.Contains(head, []byte("# ustack: trigger=deadlock [10 20 30]\n")) {
 		t.Errorf("%.600s", head)
 	}
 	if err := o.End(); err != nil {

@@ -133,7 +133,7 @@ func (o *Ring) Step(t *resolve.Totals) (done bool, err error) {
 		o.trigger(askedFor, nil)
 	default:
 	}
-	if o.deadlocks != nil {
+	if o.deadlocks != nil && o.ready() { // else it is found when a report of it can be had
 		if why := o.deadlocks.found(o.now()); why != "" {
 			o.trigger(why, nil)
 		}
