@@ -63,8 +63,10 @@ func printStatement(f *fleet.Ask, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if f.Older, err = areOlder(parts); err != nil {
-		return err
+	if f.Question == fleet.Devices { // the only one that takes what older tables lack
+		if f.Older, err = areOlder(parts); err != nil {
+			return err
+		}
 	}
 	_, _ = w.WriteString(f.Statement())
 	return w.Flush()
