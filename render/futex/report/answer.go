@@ -171,18 +171,31 @@ func (t *text) rest() {
 }
 
 // place returns the call site that most of a list's waits have: of stacks that leave the C
-// library, if they have a tenth of the waits, else of those that there are.
+// library, if they have a tenth of the waits, or if they are enough to show where the others,
+// whose callers are not known, come from; else of those that there are.
 func (t *text) place(list []futex.StackShare) string {
 	if len(list) == 0 {
 		return "?"
 	}
-	var whole tracefs.Time
+	var whole, known tracefs.Time
+	var sample int64
 	for _, s := range list {
 		whole += s.Time
+		if phrase.Leaves(s.Stack) {
+			known, sample = known+s.Time, sample+s.Count
+		}
 	}
-	const part = 10 // the least part of the whole that a place has, if another one has more
-	i := slices.IndexFunc(list, func(s futex.StackShare) bool { return phrase.Leaves(s.Stack) && s.Time >= whole/part })
-	if i < 0 {
+	const (
+		part = 10 // the least part of the whole that a place has, if another one has more
+		few  = 20 // waits that show nothing of others
+	)
+	i := slices.IndexFunc(list, func(s futex.StackShare) bool { return phrase.Leaves(s.Stack) })
+	of := "time"
+	switch {
+	case i >= 0 && list[i].Time >= whole/part:
+	case i >= 0 && sample >= few:
+		whole, of = known, fmt.Sprintf("%d waits with callers", sample)
+	default:
 		i = slices.IndexFunc(list, func(s futex.StackShare) bool { return s.Stack != nil })
 	}
 	first := &list[max(i, 0)]
@@ -193,5 +206,5 @@ func (t *text) place(list []futex.StackShare) string {
 	if len(list) == 1 || whole == 0 {
 		return name
 	}
-	return fmt.Sprintf("%s (%s of the time)", name, phrase.Percent(first.Time, whole))
+	return fmt.Sprintf("%s (%s of the %s)", name, phrase.Percent(first.Time, whole), of)
 }
