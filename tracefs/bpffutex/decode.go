@@ -25,6 +25,9 @@ type Futex struct {
 	Shared       bool // FUTEX_PRIVATE_FLAG was not set
 }
 
+// Unsettled is in the place of a number of changes while a call that can map code is under way.
+const Unsettled = 1<<64 - 1
+
 // Frame is a frame of a stack: an offset in the file with a build ID, or an address, where the
 // kernel did not find a build ID.
 type Frame struct {
@@ -49,7 +52,7 @@ type Wait struct {
 	Cut   bool
 	Err   int32
 	// Code is how many pages of code (executable and not writable) the process had mapped; Changes
-	// is the number of Source.Changes then.
+	// is the number of Source.Changes then, or Unsettled.
 	Code, Changes uint64
 	// Known is the number of the stack if it is one of Source.Know; it has no Copy then. Else it is 0.
 	Known uint64

@@ -32,6 +32,7 @@ struct task_struct {
 	struct task_struct *group_leader;
 	__s32 pid;
 	struct mm_struct *mm;
+	__u32 personality;
 	__u64 start_time;
 	char comm[16];
 } __attribute__((preserve_access_index));
@@ -105,7 +106,7 @@ struct head {
 	__u32 size; // of the frames in bytes, or a negative error
 	char comm[16];
 	__u64 exec; // pages of code that are mapped
-	__u64 changes; // of what is mapped as code, so far: see map changes
+	__u64 changes; // calls that can map code, so far: see settled
 	__u32 copied, asked; // asked: bytes that should have been copied
 	__u64 known; // number of the stack if it is one that is known, else 0
 };
@@ -195,15 +196,28 @@ struct {
 	__type(value, __u32);
 } sizes SEC(".maps");
 
-// How often processes have entered or returned from a call that can map code. Processes whose
-// numbers end alike share a place: it is only compared with what it was.
-#define PLACES 4096
+// How many calls that can map code have been entered, and have returned, by the memory of the
+// process: two processes can have the same. Memories whose hashes are alike share a place: it is
+// only compared with what it was.
+struct change {
+	__u64 entries, returns;
+};
+#define PLACES_BITS 12
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PLACES);
+	__uint(max_entries, 1 << PLACES_BITS);
+	__type(key, __u32);
+	__type(value, struct change);
+} changes SEC(".maps");
+
+// The threads that are in such a call, and the memory that they had when they entered it. A call
+// that has no room is one that does not return.
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
 	__type(key, __u32);
 	__type(value, __u64);
-} changes SEC(".maps");
+} mapping SEC(".maps");
 
 // Stacks that are known: by where they are, which words of the stack have led to their frames.
 struct place {
@@ -409,6 +423,35 @@ static __always_inline void traits(struct sum *s, __u32 op, __u32 val)
 		see(s, SEEN_NO_TIMEOUT);
 }
 
+// memory_of returns the memory of a task as a number to compute with, which the kernel does not
+// allow with what it takes for a pointer.
+static __always_inline __u64 memory_of(struct task_struct *task)
+{
+	__u64 mm = 0;
+	bpf_probe_read_kernel(&mm, sizeof(mm), &task->mm);
+	return mm;
+}
+
+static __always_inline struct change *change_of(__u64 mm)
+{
+	__u32 place = mm * 0x9e3779b97f4a7c15ULL >> (64 - PLACES_BITS);
+	return bpf_map_lookup_elem(&changes, &place);
+}
+
+#define UNSETTLED (~0ULL)
+
+// settled returns how many calls that can map code have been entered in a memory, UNSETTLED if one
+// has not returned.
+static __always_inline __u64 settled(__u64 mm)
+{
+	struct change *c = change_of(mm);
+	if (!c)
+		return UNSETTLED;
+	__u64 returns = *(volatile __u64 *)&c->returns; // first: so all that had been entered have returned if they are as many
+	__u64 entries = *(volatile __u64 *)&c->entries;
+	return entries == returns ? entries : UNSETTLED;
+}
+
 // describe fills in a head, but for the sizes.
 static __always_inline void describe(struct head *r, struct begun *b, __u64 now, __u64 id, long ret, struct task_struct *task)
 {
@@ -425,9 +468,7 @@ static __always_inline void describe(struct head *r, struct begun *b, __u64 now,
 	bpf_get_current_comm(r->comm, sizeof(r->comm));
 	struct mm_struct *mm = task->mm;
 	r->exec = mm ? mm->exec_vm : 0;
-	__u32 place = (id >> 32) % PLACES;
-	__u64 *changed = bpf_map_lookup_elem(&changes, &place);
-	r->changes = changed ? *(volatile __u64 *)changed : 0;
+	r->changes = settled(memory_of(task));
 	r->copied = 0;
 	r->asked = 0;
 	r->known = 0;
@@ -655,30 +696,134 @@ static __always_inline void requeue(__u64 waiters, __u32 n, long ret)
 	wake(from.uaddr, from.flags & PRIVATE, n, ret, 1);
 }
 
-#define CODE 4 // PROT_EXEC
-#define MREMAP_FIXED 2
-#define SHM_EXEC 0100000
+// What calls can do to code that is mapped: map some where they say so in their arguments, or always.
+enum { NO_CODE, BY_PROT, BY_SHM, BY_MREMAP, BY_PRCTL, ALWAYS };
 
-// maps_code reports whether a call can map code where there was other code.
-static __always_inline int maps_code(const struct pt_regs *regs, __u32 nr)
+static __always_inline int kind_arm64(__u32 nr)
 {
-	__u64 third = arm64 ? REG(regs, 16) : REG(regs, 96), fourth = arm64 ? REG(regs, 24) : REG(regs, 56);
-	if (nr == (arm64 ? 222 : 9) || nr == (arm64 ? 226 : 10) || nr == (arm64 ? 288 : 329)) // mmap, mprotect, pkey_mprotect
-		return third & CODE;
-	if (nr == (arm64 ? 216 : 25)) // mremap
-		return fourth & MREMAP_FIXED;
-	if (nr == (arm64 ? 234 : 216)) // remap_file_pages
-		return 1;
-	return nr == (arm64 ? 196 : 30) && (third & SHM_EXEC); // shmat
+	switch (nr) {
+	case 222: case 226: case 288: // mmap, mprotect, pkey_mprotect
+		return BY_PROT;
+	case 196: // shmat
+		return BY_SHM;
+	case 216: // mremap
+		return BY_MREMAP;
+	case 234: case 221: case 281: // remap_file_pages, execve, execveat
+		return ALWAYS;
+	}
+	return NO_CODE;
 }
 
-// change notes that a process enters or returns from a call that can map code.
-static __always_inline void change(void)
+#define X32 0x40000000
+
+static __always_inline int kind_amd64(__u32 nr)
 {
-	__u32 tgid = bpf_get_current_pid_tgid() >> 32, place = tgid % PLACES;
-	__u64 *n = bpf_map_lookup_elem(&changes, &place);
-	if (n)
-		__sync_fetch_and_add(n, 1);
+	switch (nr & ~X32) {
+	case 9: case 10: case 329: // mmap, mprotect, pkey_mprotect
+		return BY_PROT;
+	case 30: // shmat
+		return BY_SHM;
+	case 25: // mremap
+		return BY_MREMAP;
+	case 158: // arch_prctl
+		return BY_PRCTL;
+	case 216: case 134: // remap_file_pages, uselib
+	case 59: case 322: case 520: case 545: // execve, execveat, and those of x32
+		return ALWAYS;
+	}
+	return NO_CODE;
+}
+
+// kind_i386 is of calls of 32 bits, which a 64-bit program can make, too (int 0x80).
+static __always_inline int kind_i386(__u32 nr)
+{
+	switch (nr) {
+	case 192: case 125: case 380: // mmap2, mprotect, pkey_mprotect
+		return BY_PROT;
+	case 90: case 163: case 257: case 86: // mmap, mremap, remap_file_pages, uselib
+	case 117: case 397: case 384: // ipc, shmat, arch_prctl
+	case 11: case 358: // execve, execveat
+		return ALWAYS;
+	}
+	return NO_CODE;
+}
+
+#define READ 1 // PROT_READ
+#define CODE 4 // PROT_EXEC
+#define READ_IMPLIES_EXEC 0x0400000
+#define MREMAP_MOVES 6 // MREMAP_FIXED, MREMAP_DONTUNMAP
+#define SHM_EXEC 0100000
+#define ARCH_MAP_VDSO 0x2001 // and the next two
+
+// maps_code reports whether a call can map code where there was other code. One that only unmaps
+// code leaves less of it: see head.exec.
+static __always_inline int maps_code(const struct pt_regs *regs, __u32 nr)
+{
+	int kind = arm64 ? kind_arm64(nr) : kind_amd64(nr), other = arm64 ? NO_CODE : kind_i386(nr);
+	if (kind == NO_CODE && other == NO_CODE)
+		return 0;
+	if (compat())
+		kind = other; // a 64-bit program of arm64 makes none
+	__u64 second = arm64 ? REG(regs, 8) : REG(regs, 104), third = arm64 ? REG(regs, 16) : REG(regs, 96), fourth = arm64 ? REG(regs, 24) : REG(regs, 56);
+	struct task_struct *task = (void *)bpf_get_current_task_btf();
+	int implied = task->personality & READ_IMPLIES_EXEC;
+	switch (kind) {
+	case BY_PROT: // the third one of i386, too
+		return (third & (implied ? CODE | READ : CODE)) != 0;
+	case BY_SHM:
+		return implied || (third & SHM_EXEC);
+	case BY_MREMAP: // without a flag, what grows takes room that may have been code's
+		return third > second || (fourth & MREMAP_MOVES);
+	case BY_PRCTL:
+		return REG(regs, 112) - ARCH_MAP_VDSO < 3;
+	}
+	return kind == ALWAYS;
+}
+
+static __always_inline void returned(__u64 mm)
+{
+	struct change *c = change_of(mm);
+	if (c)
+		__sync_fetch_and_add(&c->returns, 1);
+}
+
+static __always_inline void entered(__u64 mm)
+{
+	struct change *c = change_of(mm);
+	if (c)
+		__sync_fetch_and_add(&c->entries, 1);
+}
+
+// change_ends notes that a thread has returned from a call that can map code, if it is known to be
+// in one.
+static __always_inline int change_ends(__u32 tid)
+{
+	__u64 *mm = bpf_map_lookup_elem(&mapping, &tid);
+	if (!mm)
+		return 0;
+	returned(*mm);
+	bpf_map_delete_elem(&mapping, &tid);
+	return 1;
+}
+
+// change_begins notes that this thread enters a call that can map code.
+static __always_inline void change_begins(void)
+{
+	struct task_struct *task = (void *)bpf_get_current_task_btf();
+	__u32 tid = bpf_get_current_pid_tgid();
+	__u64 mm = memory_of(task);
+	change_ends(tid); // the program did not run then
+	entered(mm);
+	bpf_map_update_elem(&mapping, &tid, &mm, BPF_ANY);
+}
+
+// changed notes that what is mapped may have changed by a call whose entry is not known.
+static __always_inline void changed(void)
+{
+	struct task_struct *task = (void *)bpf_get_current_task_btf();
+	__u64 mm = memory_of(task);
+	entered(mm);
+	returned(mm);
 }
 
 SEC("tp_btf/sys_enter")
@@ -686,7 +831,7 @@ int BPF_PROG(enter, const struct pt_regs *regs, long id)
 {
 	__u32 nr = id;
 	if (copying && maps_code(regs, nr))
-		change();
+		change_begins();
 	if (nr != futex_nr() && nr != FUTEX_WAIT2 && nr != FUTEX_WAITV && nr != restart_nr())
 		return 0;
 	if (compat())
@@ -713,8 +858,8 @@ SEC("tp_btf/sys_exit")
 int BPF_PROG(leave, const struct pt_regs *regs, long ret)
 {
 	__u32 nr = number(regs);
-	if (copying && maps_code(regs, nr))
-		change();
+	if (copying && maps_code(regs, nr) && !change_ends(bpf_get_current_pid_tgid()))
+		changed();
 	if (nr != futex_nr() && nr != FUTEX_WAIT2 && nr != FUTEX_WAITV && nr != FUTEX_WAKE2 && nr != FUTEX_REQUEUE2 && nr != restart_nr())
 		return 0;
 	if (compat())
@@ -757,6 +902,8 @@ int BPF_PROG(exited, struct task_struct *task)
 	__u64 id = bpf_get_current_pid_tgid();
 	__u32 tgid = id >> 32, tid = id;
 	bpf_map_delete_elem(&begun, &tid);
+	if (copying)
+		change_ends(tid);
 	if (copying && tid == tgid)
 		bpf_map_delete_elem(&sizes, &tgid);
 	__u64 *threads = bpf_map_lookup_elem(&targets, &tgid);
@@ -768,11 +915,16 @@ int BPF_PROG(exited, struct task_struct *task)
 	return 0;
 }
 
-// A thread that executes a program gets the number of its process, and its own is free.
+// A thread that executes a program gets the number of its process, and its own is free. Its call
+// ends for the memory that it had. What it has now may be at the address of some that it had before.
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(execed, struct task_struct *task, int old)
 {
 	__u32 tid = bpf_get_current_pid_tgid(), was = old;
+	if (copying) {
+		change_ends(was);
+		changed();
+	}
 	if (was != tid)
 		bpf_map_delete_elem(&begun, &was);
 	return 0;

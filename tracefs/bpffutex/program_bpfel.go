@@ -21,6 +21,7 @@ const (
 	programMapCopies      = "copies"
 	programMapCounters    = "counters"
 	programMapKnownStacks = "known_stacks"
+	programMapMapping     = "mapping"
 	programMapOthers      = "others"
 	programMapRecords     = "records"
 	programMapRoom        = "room"
@@ -98,6 +99,7 @@ type programMapSpecs struct {
 	Copies      *ebpf.MapSpec `ebpf:"copies"`
 	Counters    *ebpf.MapSpec `ebpf:"counters"`
 	KnownStacks *ebpf.MapSpec `ebpf:"known_stacks"`
+	Mapping     *ebpf.MapSpec `ebpf:"mapping"`
 	Others      *ebpf.MapSpec `ebpf:"others"`
 	Records     *ebpf.MapSpec `ebpf:"records"`
 	Room        *ebpf.MapSpec `ebpf:"room"`
@@ -143,6 +145,7 @@ type programMaps struct {
 	Copies      *ebpf.Map `ebpf:"copies"`
 	Counters    *ebpf.Map `ebpf:"counters"`
 	KnownStacks *ebpf.Map `ebpf:"known_stacks"`
+	Mapping     *ebpf.Map `ebpf:"mapping"`
 	Others      *ebpf.Map `ebpf:"others"`
 	Records     *ebpf.Map `ebpf:"records"`
 	Room        *ebpf.Map `ebpf:"room"`
@@ -158,6 +161,7 @@ func (m *programMaps) Close() error {
 		m.Copies,
 		m.Counters,
 		m.KnownStacks,
+		m.Mapping,
 		m.Others,
 		m.Records,
 		m.Room,

@@ -103,7 +103,9 @@ func (s *Source) spec(opt *Options) (*ebpf.CollectionSpec, error) {
 			spec.Maps[programMapRecords].MaxEntries = copyRing
 		}
 	} else {
-		spec.Maps[programMapSizes].MaxEntries = 1
+		for _, name := range [...]string{programMapSizes, programMapChanges, programMapMapping, programMapKnownStacks} {
+			spec.Maps[name].MaxEntries = 1
+		}
 	}
 	flag := func(is bool) uint32 {
 		if is {
@@ -181,16 +183,22 @@ func (s *Source) Copy(pid int32, bytes uint32) error {
 	return nil
 }
 
-// places is PLACES of futex.bpf.c.
-const places = 4096
+// placesBits is PLACES_BITS of futex.bpf.c.
+const placesBits = 12
 
-// Changes returns a number that is another one once a process has mapped code anew, or code that was
-// there elsewhere; it can be so without that, too. It counts with Options.Copy only.
-func (s *Source) Changes(pid int32) (n uint64, err error) {
-	if err := s.programs.Maps[programMapChanges].Lookup(uint32(pid)%places, &n); err != nil {
-		return 0, fmt.Errorf("reading the changes of process %d: %w", pid, err)
+// Changes returns how many calls that can map code where there was other code have been made in a
+// memory (Futex.Memory), Unsettled if one of them has not returned; it can have grown, or be
+// Unsettled, without any. It counts with Options.Copy only.
+func (s *Source) Changes(memory uint64) (n uint64, err error) {
+	const mix = 0x9e3779b97f4a7c15 // change_of of futex.bpf.c
+	var c struct{ Entries, Returns uint64 }
+	if err := s.programs.Maps[programMapChanges].Lookup(uint32(memory*mix>>(64-placesBits)), &c); err != nil {
+		return 0, fmt.Errorf("reading the changes of what is mapped: %w", err)
 	}
-	return n, nil
+	if c.Entries != c.Returns {
+		return Unsettled, nil
+	}
+	return c.Entries, nil
 }
 
 // Next reads the next wait into w. The error is io.EOF if there is none until a time, and what
@@ -358,12 +366,20 @@ func (s *Source) Loss() (l Loss, err error) {
 			*to += n
 		}
 	}
-	for _, name := range [...]string{programProgEnter, programProgLeave} {
-		if stats, err := s.programs.Programs[name].Stats(); err == nil { // Linux 5.12
-			l.Missed += stats.RecursionMisses
-		}
-	}
+	l.Missed, _ = s.Missed() // Linux 5.12
 	return l, nil
+}
+
+// Missed returns Loss.Missed.
+func (s *Source) Missed() (n uint64, err error) {
+	for _, name := range [...]string{programProgEnter, programProgLeave} {
+		stats, err := s.programs.Programs[name].Stats()
+		if err != nil {
+			return 0, fmt.Errorf("reading how often a BPF program did not run: %w", err)
+		}
+		n += stats.RecursionMisses
+	}
+	return n, nil
 }
 
 // IDs returns the numbers of the programs in the kernel.

@@ -23,8 +23,7 @@ import (
 // too: such a wait comes without a copy, and with the number of the stack.
 //
 // Invariants: words are those of all stacks, no more than maxWords. What the kernel recognizes is in
-// known, by its number, with what it has
-// recognized until lately.
+// known, by its number, with what it has recognized until lately.
 type alike struct {
 	kernel recognizer
 	seed   maphash.Seed
@@ -99,7 +98,8 @@ func (s *alikeStack) place() bpffutex.Place {
 func (s *alikeStack) begins(w *bpffutex.Wait) bool { return len(w.Stack) > 0 && w.Stack[0] == s.first }
 
 // recognized returns the stack of a wait that the kernel has recognized, nil if it does not count any
-// more.
+// more: what is known of the program must be what it was when the stack was unwound, and what was
+// mapped when the wait ended (walks.known).
 func (a *alike) recognized(p *program, w *bpffutex.Wait) *resolve.Stack {
 	s := a.known[w.Known]
 	if s == nil {

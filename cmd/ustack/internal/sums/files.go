@@ -1,6 +1,7 @@
 package sums
 
 import (
+	"errors"
 	"os"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"ustack/filemap/byid"
 	"ustack/filemap/procmap"
 	"ustack/filemap/resolve"
+	"ustack/filemap/space"
 	"ustack/tracefs"
 	"ustack/tracefs/bpffutex"
 )
@@ -50,9 +52,21 @@ type program struct {
 	code         []procmap.Mapping // executable, of files
 	other        []procmap.Mapping // executable, of no file
 	pages        uint64            // of code, as Wait.Code; 0 if they are not known
-	changes      uint64            // when that was read, as Wait.Changes
+	changes      uint64            // while that was read, as Wait.Changes
+	from, to     tracefs.Time      // when it was read
+	unread       unread            // why it could not be when that was tried last
 	walked       walked
 }
+
+// unread is why it is not known what a process has mapped.
+type unread uint8
+
+const (
+	wasRead     unread = iota
+	hasEnded           // or it runs another program
+	hasChanged         // code was mapped meanwhile
+	notReadable        // it may not be read, or has too much mapped
+)
 
 // mappings returns how many there are.
 func (p *program) mappings() int { return len(p.code) + len(p.other) }
@@ -123,17 +137,50 @@ func (f *files) program(of *bpffutex.Futex) *program {
 	return p
 }
 
-// read reads what a process has mapped now. Two files with one build ID leave none.
+// read reads what a process has mapped now.
 func (f *files) read(pid int32, p *program) {
 	p.read = time.Now()
-	before, unchanged := f.changes(pid)
+	from, before := space.Monotonic(), f.changes(p)
+	now, err := f.mappings(pid)
+	switch {
+	case errors.Is(err, procmap.ErrGone), err == nil && !f.same(pid, p.born):
+		p.unread = hasEnded
+		return
+	case err != nil:
+		p.unread = notReadable
+		return // a part, or nothing: there are other ways
+	}
+	now.changes, now.from, now.to = before, from, space.Monotonic()
+	switch after := f.changes(p); {
+	case now.mappings() == 0:
+		now.pages, now.unread = 0, hasEnded // it has no memory any more
+	case max(len(now.code), len(now.other)) >= maxCode:
+		now.pages, now.unread = 0, notReadable
+	case before != after || before == bpffutex.Unsettled:
+		now.pages, now.unread = 0, hasChanged
+	}
+	f.keep(p, &now)
+}
+
+// keep has a program have what was read of it.
+func (f *files) keep(p, now *program) {
+	f.kept += now.mappings() - p.mappings()
+	p.code, p.other, p.pages, p.changes, p.from, p.to, p.unread = now.code, now.other, now.pages, now.changes, now.from, now.to, now.unread
+	p.walked.tables = nil
+	p.version++
+	for id, path := range now.paths {
+		p.paths[id] = path
+	}
+}
+
+// mappings returns what a process has mapped as code. Two files with one build ID leave none.
+func (f *files) mappings(pid int32) (now program, err error) {
 	h, err := f.reader.Open(int(pid))
 	if err != nil {
-		return // it has ended, or may not be read: there are other ways
+		return now, err
 	}
 	defer h.Close()
-	paths := make(map[filemap.BuildID]string)
-	now := program{}
+	now.paths = make(map[filemap.BuildID]string)
 	err = h.Each(func(m *procmap.Mapping) bool {
 		if m.Perms&procmap.Exec == 0 || m.Kind == procmap.Vsyscall {
 			return true
@@ -150,35 +197,27 @@ func (f *files) read(pid int32, p *program) {
 			return len(now.code) < maxCode
 		}
 		id := filemap.BuildID(m.BuildID.Padded())
-		if old, ok := paths[id]; ok && old != m.Name {
-			paths[id] = ""
+		if old, ok := now.paths[id]; ok && old != m.Name {
+			now.paths[id] = ""
 		} else {
-			paths[id] = m.Name
+			now.paths[id] = m.Name
 		}
 		return len(now.code) < maxCode
 	})
-	if err != nil || !f.same(pid, p.born) {
-		return // a part, or another program
-	}
-	after, also := f.changes(pid)
-	if max(len(now.code), len(now.other)) >= maxCode || before != after || !unchanged || !also {
-		now.pages = 0
-	}
-	f.kept += now.mappings() - p.mappings()
-	p.code, p.other, p.pages, p.changes, p.walked.tables = now.code, now.other, now.pages, before, nil
-	p.version++
-	for id, path := range paths {
-		p.paths[id] = path
-	}
+	return now, err
 }
 
-// changes returns the number of changes of what a process has mapped; ok is false if it is not known.
-func (f *files) changes(pid int32) (n uint64, ok bool) {
-	if f.walks == nil {
-		return 0, false
+// changes returns the number of changes of what a program has mapped, bpffutex.Unsettled if it is
+// not known.
+func (f *files) changes(p *program) uint64 {
+	if f.walks == nil || p.memory == 0 {
+		return bpffutex.Unsettled
 	}
-	n, err := f.walks.kernel.Changes(pid)
-	return n, err == nil
+	n, err := f.walks.kernel.Changes(p.memory)
+	if err != nil {
+		return bpffutex.Unsettled
+	}
+	return n
 }
 
 // path returns the path of a file that a process has mapped.

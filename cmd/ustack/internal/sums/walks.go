@@ -25,10 +25,10 @@ import (
 // processes have mapped.
 //
 // What a process has mapped is read before or after the wait, so it counts for a stack only if it was
-// the same then: between the two, the process has made no call that can put other code in its place
-// (bpffutex.Source.Changes), as many pages of code are mapped as when the wait ended, and the first
-// frame is in the file, and at the offset, that the kernel found then. Otherwise the stack stays the
-// kernel's, and the reason is counted.
+// the same then: between the two, no call was made or under way in its memory that can put other code
+// in its place (bpffutex.Source.Changes), and the kernel has missed none; as many pages of code are
+// mapped as when the wait ended; and the first frame is where the kernel found it (program.begins).
+// Otherwise the stack stays the kernel's, and the reason is counted.
 type walks struct {
 	files    *files
 	opened   *openfile.Opener
@@ -38,6 +38,7 @@ type walks struct {
 	frames   []unwind.Frame
 	raw      []byte
 	rested   time.Time
+	missed   missed
 	alike    alike
 	count    walkCounts
 }
@@ -46,18 +47,22 @@ type walks struct {
 type copier interface {
 	// Copy sets how many bytes are copied of stacks of a process.
 	Copy(pid int32, bytes uint32) error
-	// Changes returns a number that is another one once a process has mapped code anew.
-	Changes(pid int32) (uint64, error)
+	// Changes returns a number that is another one once code has been mapped anew in a memory
+	// (bpffutex.Futex), bpffutex.Unsettled while that may be.
+	Changes(memory uint64) (uint64, error)
+	// Missed returns how often the kernel has not noted a change, or a wait.
+	Missed() (uint64, error)
 	recognizer
 }
 
 // walkCounts is what became of the waits with a copy of their stack.
 type walkCounts struct {
 	Whole uint64 // unwound
-	// The others have the kernel's stack: the process has ended before it was looked at, or has
-	// changed what it has mapped; the kernel found another file; nothing could be unwound.
-	Ended, Changed, Unlike, Failed uint64
-	Short                          uint64 // copies that were too short, of those that were unwound
+	// The others have the kernel's stack: the process has ended before it was looked at, has
+	// changed what it has mapped, or cannot be looked at; the kernel found the first frame in
+	// another file; nothing could be unwound.
+	Ended, Changed, Unreadable, Unlike, Failed uint64
+	Short                                      uint64 // copies that were too short, of those that were unwound
 }
 
 // walked is what unwinding needs of a program.
@@ -84,7 +89,7 @@ var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AA
 
 // newWalks returns what unwinds stacks of processes that files knows.
 func newWalks(f *files, debugDirs []string, kernel copier) (*walks, error) {
-	w := &walks{files: f, opened: openfile.NewOpener(0), unwinder: unwind.New(0), kernel: kernel, rested: time.Now(), alike: newAlike(kernel)}
+	w := &walks{files: f, opened: openfile.NewOpener(0), unwinder: unwind.New(0), kernel: kernel, rested: time.Now(), missed: missed{kernel: kernel}, alike: newAlike(kernel)}
 	vdso, err := anoncode.VDSOMemory()
 	if err != nil {
 		return nil, err
@@ -106,11 +111,12 @@ func (w *walks) close() {
 	w.opened.Close()
 }
 
-// stack returns the stack of a wait with a copy, or one that the kernel has recognized, nil if it proves no more than the kernel's. It is
-// valid until the next call.
+// stack returns the stack of a wait with a copy, or of one that the kernel has recognized; nil if what
+// its process had mapped is not known, or nothing is unwound by that. It is valid until the next call.
 func (w *walks) stack(p *program, wait *bpffutex.Wait) *resolve.Stack {
 	w.rest()
 	if !w.known(p, wait) {
+		w.count.refuse(p)
 		return nil
 	}
 	if wait.Known != 0 {
@@ -135,7 +141,7 @@ func (w *walks) stack(p *program, wait *bpffutex.Wait) *resolve.Stack {
 		w.count.Failed++
 		return nil
 	}
-	if len(wait.Stack) == 0 || !p.same(&wait.Stack[0], w.frames[0].PC) {
+	if !p.begins(wait, w.frames[0].PC) {
 		w.count.Unlike++
 		return nil
 	}
@@ -160,30 +166,65 @@ func (w *walks) renew() {
 const mostFrames = 127
 
 // known reports whether what is known of a program is what the process had mapped when a wait ended.
+// If it is not, it is read, unless it was a moment ago.
 func (w *walks) known(p *program, wait *bpffutex.Wait) bool {
-	now := time.Now()
-	if !p.is(wait) && !now.Before(p.walked.again) {
-		if now.Sub(p.walked.again) > readAgain {
-			p.walked.pause = 0 // it has helped for so long
-		}
-		pause := min(max(2*p.walked.pause, soonAgain), readAgain)
-		w.files.read(wait.TGID, p)
-		p.walked.pause, p.walked.again = pause, now.Add(pause)
-	}
-	switch {
-	case p.is(wait):
+	if w.is(p, wait) {
 		return true
-	case p.pages == 0:
-		w.count.Ended++
-	default:
-		w.count.Changed++
 	}
-	return false
+	now := time.Now()
+	if now.Before(p.walked.again) {
+		return false
+	}
+	if now.Sub(p.walked.again) > readAgain {
+		p.walked.pause = 0 // it has helped for so long
+	}
+	pause := min(max(2*p.walked.pause, soonAgain), readAgain)
+	w.files.read(wait.TGID, p)
+	p.walked.pause, p.walked.again = pause, now.Add(pause)
+	return w.is(p, wait)
 }
 
 // is reports whether what is known of a program is what was mapped when a wait ended.
-func (p *program) is(wait *bpffutex.Wait) bool {
-	return p.pages > 0 && p.pages == wait.Code && p.changes == wait.Changes
+func (w *walks) is(p *program, wait *bpffutex.Wait) bool {
+	return p.pages > 0 && p.pages == wait.Code && wait.Changes != bpffutex.Unsettled && p.changes == wait.Changes &&
+		w.missed.none(min(p.from, wait.To), max(p.to, wait.To))
+}
+
+// refuse counts a wait for which what is known of its program does not count.
+func (c *walkCounts) refuse(p *program) {
+	switch p.unread {
+	case hasEnded:
+		c.Ended++
+	case notReadable:
+		c.Unreadable++
+	default:
+		c.Changed++
+	}
+}
+
+// missed is when the kernel did not run the programs that note changes: it says nothing of what was
+// between then.
+type missed struct {
+	kernel interface{ Missed() (uint64, error) }
+	n      uint64 // so far
+	// No program was missed between these times.
+	from, to tracefs.Time
+}
+
+// none reports whether no program was missed between two times, which are not to come.
+func (m *missed) none(from, to tracefs.Time) bool {
+	if to > m.to {
+		now := space.Monotonic()
+		n, err := m.kernel.Missed()
+		if err != nil {
+			return false
+		}
+		if n != m.n {
+			m.n, m.from = n, space.Monotonic()
+		}
+		m.to = now
+	}
+	return from >= m.from && to <= m.to
 }
 
 // short has more copied of the stacks of a process: at least the bytes that one wants.
@@ -311,6 +352,20 @@ func (p *program) same(f *bpffutex.Frame, addr uint64) bool {
 	return m != nil && !m.BuildID.IsZero() && filemap.BuildID(m.BuildID.Padded()) == f.BuildID && m.FileOffset(addr) == f.Number
 }
 
+// begins reports whether the kernel found the first frame of a wait at an address. It finds no build
+// ID, and leaves all frames addresses, while the process changes what it has mapped; where it has found
+// others, it has looked in the file of the first frame, too.
+func (p *program) begins(wait *bpffutex.Wait, addr uint64) bool {
+	if len(wait.Stack) == 0 || !p.same(&wait.Stack[0], addr) {
+		return false
+	}
+	m := p.at(addr)
+	if !wait.Stack[0].IsAddress || m == nil || m.BuildID.IsZero() {
+		return true
+	}
+	return !slices.ContainsFunc(wait.Stack, func(f bpffutex.Frame) bool { return !f.IsAddress })
+}
+
 // at returns the mapping of code with an address, nil if there is none.
 func (p *program) at(addr uint64) *procmap.Mapping {
 	for _, list := range [...][]procmap.Mapping{p.code, p.other} {
@@ -370,7 +425,7 @@ func (w *walks) file(p *program, pid int, m *procmap.Mapping) *unwind.File {
 // text says what became of the waits with copies of their stacks, "" if there were none. lost are the
 // waits whose copy found no room.
 func (c *walkCounts) text(lost uint64) string {
-	if c.Whole+c.Ended+c.Changed+c.Unlike+c.Failed+lost == 0 {
+	if c.Whole+c.Ended+c.Changed+c.Unreadable+c.Unlike+c.Failed+lost == 0 {
 		return ""
 	}
 	text := fmt.Sprintf("%d long waits unwound by tables", c.Whole)
@@ -379,7 +434,8 @@ func (c *walkCounts) text(lost uint64) string {
 		what string
 	}{
 		{c.Short, "copies of stacks too short"}, {c.Ended, "with the kernel's stack, as the process had ended"},
-		{c.Changed, "with the kernel's stack, as code was mapped meanwhile"}, {c.Unlike, "with the kernel's stack, which is in another file"},
+		{c.Changed, "with the kernel's stack, as code was mapped meanwhile"}, {c.Unreadable, "with the kernel's stack, as what the process has mapped cannot be read"},
+		{c.Unlike, "with the kernel's stack, whose first frame is in another file"},
 		{c.Failed, "with the kernel's stack, as nothing was unwound"}, {lost, "with the kernel's stack, as there was no room for a copy"},
 	} {
 		if part.n > 0 {

@@ -11,6 +11,7 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/procmap"
 	"ustack/filemap/resolve"
+	"ustack/filemap/space"
 	"ustack/filemap/unwind"
 	"ustack/tracefs"
 	"ustack/tracefs/bpffutex"
@@ -20,7 +21,10 @@ import (
 type copierOf struct {
 	sizes   []uint32
 	changes int64
-	known   map[bpffutex.Place]bool
+	missed  uint64
+
+	unsettled bool
+	known     map[bpffutex.Place]bool
 }
 
 func (c *copierOf) Copy(_ int32, bytes uint32) error {
@@ -28,9 +32,14 @@ func (c *copierOf) Copy(_ int32, bytes uint32) error {
 	return nil
 }
 
-func (c *copierOf) Changes(int32) (uint64, error) {
-	if c.changes < 0 {
+func (c *copierOf) Missed() (uint64, error) { return c.missed, nil }
+
+func (c *copierOf) Changes(uint64) (uint64, error) {
+	switch {
+	case c.changes < 0:
 		return 0, errors.New("not known")
+	case c.unsettled:
+		return bpffutex.Unsettled, nil
 	}
 	return uint64(c.changes), nil
 }
@@ -164,11 +173,11 @@ func TestWalksKnown(t *testing.T) {
 		t.Errorf("%d pages: %+v", p.pages, w.count)
 	}
 	wait.Code++
-	if w.known(p, wait) || w.count.Changed != 1 {
+	if w.known(p, wait) {
 		t.Errorf("another page: %+v", w.count)
 	}
 	wait.Code, wait.Changes = p.pages, 2
-	if p.walked.again = time.Now().Add(time.Hour); w.known(p, wait) || w.count.Changed != 2 {
+	if p.walked.again = time.Now().Add(time.Hour); w.known(p, wait) {
 		t.Errorf("a change: %+v", w.count)
 	}
 	c.changes = 2
@@ -177,8 +186,98 @@ func TestWalksKnown(t *testing.T) {
 	}
 	c.changes = -1
 	w.files.read(of.TGID, p)
-	if w.known(p, wait) || w.count.Ended != 1 {
+	if w.known(p, wait) || p.unread != hasChanged {
 		t.Errorf("changes that are not known: %+v", w.count)
+	}
+}
+
+// TestWalksUnsettled: while a call that can map code is under way, neither what is read then counts,
+// nor a wait that ends then.
+func TestWalksUnsettled(t *testing.T) {
+	w, c := walksOf(t)
+	of := bpffutex.Futex{TGID: int32(os.Getpid()), Memory: 1}
+	p := w.files.program(&of)
+	if p.pages == 0 {
+		t.Skip("the mappings of this process cannot be read")
+	}
+	wait := &bpffutex.Wait{Futex: of, Code: p.pages, Changes: bpffutex.Unsettled}
+	if w.known(p, wait) {
+		t.Error("a wait that ended then")
+	}
+	c.unsettled = true
+	w.files.read(of.TGID, p)
+	if w.is(p, wait) || p.pages != 0 || p.unread != hasChanged {
+		t.Errorf("read then: %d pages, %d", p.pages, p.unread)
+	}
+}
+
+// TestWalksMissed: a wait and what was read count only if no program was missed between the two.
+func TestWalksMissed(t *testing.T) {
+	w, c := walksOf(t)
+	of := bpffutex.Futex{TGID: int32(os.Getpid()), Memory: 1}
+	p := w.files.program(&of)
+	if p.pages == 0 {
+		t.Skip("the mappings of this process cannot be read")
+	}
+	wait := func() *bpffutex.Wait { return &bpffutex.Wait{Futex: of, Code: p.pages, To: space.Monotonic()} }
+	before := wait()
+	if !w.is(p, before) {
+		t.Fatal("nothing was missed")
+	}
+	c.missed++
+	if w.is(p, wait()) {
+		t.Error("what was read before counts for a wait after")
+	}
+	w.files.read(of.TGID, p)
+	if w.is(p, before) {
+		t.Error("what was read after counts for a wait before")
+	}
+	if !w.is(p, wait()) {
+		t.Error("what was read after does not count for a wait after")
+	}
+}
+
+// TestWalksEnded: why a wait has the kernel's stack is what came of reading its process last.
+func TestWalksEnded(t *testing.T) {
+	w, _ := walksOf(t)
+	wait := &bpffutex.Wait{Futex: bpffutex.Futex{TGID: noProcess, Memory: 1}, Code: 7, Changes: 2, Copy: copyAt(1, 2), Stack: []bpffutex.Frame{{Number: 1, IsAddress: true}}}
+	if w.files.stack(wait); w.count != (walkCounts{Ended: 1}) {
+		t.Errorf("no process: %+v", w.count)
+	}
+	p := w.files.program(&wait.Futex)
+	p.pages, p.unread, p.walked.again = 7, wasRead, time.Now().Add(time.Hour) // it was read before
+	if w.files.stack(wait); w.count != (walkCounts{Ended: 1, Changed: 1}) {
+		t.Errorf("it has mapped code: %+v", w.count)
+	}
+	if p.walked.again = (time.Time{}); w.files.stack(wait) == nil || w.count != (walkCounts{Ended: 2, Changed: 1}) {
+		t.Errorf("it has ended since: %+v", w.count)
+	}
+	p.unread, p.walked.again = notReadable, time.Now().Add(time.Hour)
+	if w.files.stack(wait); w.count != (walkCounts{Ended: 2, Changed: 1, Unreadable: 1}) {
+		t.Errorf("it may not be read: %+v", w.count)
+	}
+}
+
+// TestWalksBegins: the first frame is where the kernel found it. An address proves little where the
+// file has a build ID, and nothing if the kernel has looked in other files.
+func TestWalksBegins(t *testing.T) {
+	id := filemap.BuildID(idOf(t, 7).Padded())
+	p := &program{code: []procmap.Mapping{{Start: 0x1000, End: 0x3000, Offset: 0x500, BuildID: idOf(t, 7)}, {Start: 0x5000, End: 0x6000}}}
+	address := func(n uint64) bpffutex.Frame { return bpffutex.Frame{Number: n, IsAddress: true} }
+	for _, test := range []struct {
+		name  string
+		stack []bpffutex.Frame
+		pc    uint64
+		want  bool
+	}{
+		{"no frame", nil, 0x1010, false}, {"build ID", []bpffutex.Frame{{BuildID: id, Number: 0x510}}, 0x1010, true},
+		{"offset", []bpffutex.Frame{{BuildID: id, Number: 0x511}}, 0x1010, false}, {"no build ID in the file", []bpffutex.Frame{address(0x5010), {BuildID: id}}, 0x5010, true},
+		{"another address", []bpffutex.Frame{address(0x5011)}, 0x5010, false}, {"no build ID found", []bpffutex.Frame{address(0x1010), address(0x5010)}, 0x1010, true},
+		{"other build IDs found", []bpffutex.Frame{address(0x1010), {BuildID: id}}, 0x1010, false},
+	} {
+		if got := p.begins(&bpffutex.Wait{Stack: test.stack}, test.pc); got != test.want {
+			t.Errorf("%s: %v", test.name, got)
+		}
 	}
 }
 
