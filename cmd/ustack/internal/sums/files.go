@@ -276,7 +276,11 @@ func (f *files) kernel(s *resolve.Stack, w *bpffutex.Wait, frames []bpffutex.Fra
 		var o resolve.Attribution
 		if frames[i].IsAddress {
 			frame.Form = tracefs.FormPlain
-			o = at.attribution(frames[i].Number)
+			if f.walks == nil {
+				o = at.attribution(frames[i].Number)
+			} else {
+				o = f.walks.address(f.program(&w.Futex), w, frames[i].Number)
+			}
 		} else {
 			o = f.byID(w, &frames[i])
 		}

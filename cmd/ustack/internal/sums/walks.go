@@ -28,7 +28,7 @@ import (
 // the same then: between the two, no call was made or under way in its memory that can put other code
 // in its place (bpffutex.Source.Changes), and the kernel has missed none; as many pages of code are
 // mapped as when the wait ended; and the first frame is where the kernel found it (program.begins).
-// Otherwise the stack stays the kernel's, and the reason is counted.
+// Otherwise the stack stays the kernel's, its addresses have no file, and the reason is counted.
 type walks struct {
 	files    *files
 	opened   *openfile.Opener
@@ -300,10 +300,19 @@ func (w *walks) key(stop tracefs.Stop) []byte {
 	return w.raw
 }
 
-// attribution returns the attribution of a frame.
+// address returns the attribution of an address that the kernel found for a wait.
+func (w *walks) address(p *program, wait *bpffutex.Wait, addr uint64) resolve.Attribution {
+	if !w.known(p, wait) {
+		return resolve.Unnamed(filemap.NoAddressSpace)
+	}
+	return w.attribution(p, addr)
+}
+
+// attribution returns the attribution of a frame. Code that can be written has no file: it need not
+// be that of the file, and is not among the pages of code whose number is compared.
 func (w *walks) attribution(p *program, pc uint64) resolve.Attribution {
 	switch m := p.at(pc); {
-	case m == nil:
+	case m == nil, m.Kind.HasFile() && m.Perms&procmap.Write != 0:
 		return resolve.Unnamed(filemap.NoAddressSpace)
 	case m.Kind.HasFile():
 		return w.files.mapped(m, pc)
@@ -399,7 +408,7 @@ func (v *view) Find(addr uint64) (out unwind.Mapping, ok bool) {
 		return out, false
 	}
 	out = unwind.Mapping{Start: m.Start, End: m.End, Offset: m.Offset, Exec: true}
-	if m.Kind.HasFile() || m.Kind == procmap.VDSO {
+	if m.Kind == procmap.VDSO || m.Kind.HasFile() && m.Perms&procmap.Write == 0 {
 		out.File = v.walks.file(v.program, v.pid, m)
 	}
 	return out, true

@@ -258,6 +258,42 @@ func TestWalksEnded(t *testing.T) {
 	}
 }
 
+// TestWalksAddress: an address that the kernel found has a file only if that was mapped there when
+// the wait ended, and cannot be written.
+func TestWalksAddress(t *testing.T) {
+	w, c := walksOf(t)
+	of := bpffutex.Futex{TGID: int32(os.Getpid()), Memory: 1}
+	p := w.files.program(&of)
+	if p.pages == 0 || len(p.code) == 0 {
+		t.Skip("the mappings of this process cannot be read")
+	}
+	at := p.code[0].Start + 1
+	attributed := func(wait *bpffutex.Wait) resolve.Attribution {
+		wait.Futex, wait.Stack = of, []bpffutex.Frame{{Number: at, IsAddress: true}}
+		return w.files.stack(wait).Attributions[0]
+	}
+	if o := attributed(&bpffutex.Wait{Code: p.pages}); o.File == nil || o.File.Path != p.code[0].Name || o.Offset != p.code[0].FileOffset(at) || o.Trust != filemap.Late {
+		t.Errorf("as it was: %+v", o)
+	}
+	c.changes = 4
+	for name, wait := range map[string]*bpffutex.Wait{
+		"code was mapped": {Code: p.pages, Changes: 3}, "code was unmapped": {Code: p.pages + 1, Changes: 4},
+		"with a copy": {Code: p.pages, Changes: 3, Copy: copyAt(at, 2)}, "under way": {Code: p.pages, Changes: bpffutex.Unsettled},
+	} {
+		if o := attributed(wait); o.File != nil || o.Reason != filemap.NoAddressSpace {
+			t.Errorf("%s: %+v", name, o)
+		}
+	}
+	p.walked.again = time.Time{}
+	if o := attributed(&bpffutex.Wait{Code: p.pages, Changes: 4}); o.File == nil {
+		t.Errorf("it is read again: %+v", o)
+	}
+	p.code[0].Perms |= procmap.Write
+	if o := attributed(&bpffutex.Wait{Code: p.pages, Changes: 4}); o.File != nil || o.Reason != filemap.NoAddressSpace {
+		t.Errorf("code that can be written: %+v", o)
+	}
+}
+
 // TestWalksBegins: the first frame is where the kernel found it. An address proves little where the
 // file has a build ID, and nothing if the kernel has looked in other files.
 func TestWalksBegins(t *testing.T) {
