@@ -16,12 +16,12 @@ import (
 )
 
 // TestCopies: each long wait has the registers of its thread and as much of its stack as was asked
-// for.
+// for, or as there is: threads of the Go runtime can wait near the end of theirs.
 func TestCopies(t *testing.T) {
 	const asked = 1 << 10
 	lookAt(t, Options{Copy: asked}, time.Millisecond, "2 20 2ms", func(s *Source, _ int) {
 		var w Wait
-		n := 0
+		n, whole := 0, 0
 		for ; ; n++ {
 			if err := s.Next(&w, time.Now()); err == io.EOF {
 				break
@@ -29,8 +29,11 @@ func TestCopies(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := w.Copy
-			if c == nil || c.Asked != asked || len(c.Stack) != asked {
+			if c == nil || c.Asked != asked || len(c.Stack) > asked {
 				t.Fatalf("copy %+v", c)
+			}
+			if len(c.Stack) == asked {
+				whole++
 			}
 			if w.Code == 0 || len(w.Stack) == 0 || w.Stack[0].IsAddress && w.Stack[0].Number != c.PC || w.Stack[0].Number&0xfff != c.PC&0xfff {
 				t.Errorf("%d pages of code, frames %+v, copy at %#x", w.Code, w.Stack, c.PC)
@@ -45,8 +48,8 @@ func TestCopies(t *testing.T) {
 				t.Error("no stack pointer and program counter among the registers")
 			}
 		}
-		if n < 20 {
-			t.Errorf("%d waits", n)
+		if n < 20 || whole < 20 {
+			t.Errorf("%d waits, %d with all that was asked for", n, whole)
 		}
 	})
 }
