@@ -11,6 +11,7 @@ import (
 	"slices"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -38,14 +39,14 @@ func TestCopies(t *testing.T) {
 			if w.Code == 0 || len(w.Stack) == 0 || w.Stack[0].IsAddress && w.Stack[0].Number != c.PC || w.Stack[0].Number&0xfff != c.PC&0xfff {
 				t.Errorf("%d pages of code, frames %+v, copy at %#x", w.Code, w.Stack, c.PC)
 			}
-			set := 0
-			c.Registers(func(_ uint8, v uint64) {
-				if v == c.SP || v == c.PC {
-					set++
-				}
+			set, regs := 0, make(map[uint8]uint64)
+			c.Registers(func(n uint8, v uint64) {
+				set++
+				regs[n] = v
 			})
-			if set < 2 {
-				t.Error("no stack pointer and program counter among the registers")
+			at := pointers[runtime.GOARCH]
+			if regs[at[0]] != c.SP || regs[at[1]] != c.PC || set < 10 {
+				t.Errorf("stack pointer and program counter %#x, %#x, registers %#x", c.SP, c.PC, regs)
 			}
 		}
 		if n < 20 || whole < 20 {
@@ -101,6 +102,112 @@ func TestCopiesSize(t *testing.T) {
 	}
 	if with == 0 || without == 0 || l.Copies != without || l.Records > 0 {
 		t.Errorf("%d waits with a copy, %d without, %+v", with, without, l)
+	}
+}
+
+// pointers are the numbers of the stack pointer and of the program counter in DWARF, by GOARCH.
+var pointers = map[string][2]uint8{"amd64": {7, 16}, "arm64": {31, 32}}
+
+// TestCopiesLost: each long wait that is not sent is counted once, and so is each that is sent without
+// its copy, where the buffer has room for few.
+func TestCopiesLost(t *testing.T) {
+	l := look(t, Options{Copy: 1 << 10, Ring: os.Getpagesize()}, time.Millisecond, "2 20 2ms")
+	without, longs := uint64(0), l.other.Longs
+	for i := range l.waits {
+		if l.waits[i].Copy == nil {
+			without++
+		}
+	}
+	for _, s := range l.sums {
+		longs += s.Longs
+	}
+	if l.loss.Records == 0 || l.loss.Records+uint64(len(l.waits)) != longs || l.loss.Copies+l.loss.Pages != without {
+		t.Errorf("%d of %d long waits were sent, %d of them without a copy: %+v", len(l.waits), longs, without, l.loss)
+	}
+}
+
+// TestCopiesSizes: more processes than there is room for can have a size: those that are not looked up
+// make room.
+func TestCopiesSizes(t *testing.T) {
+	needBPF(t)
+	s, err := Open(Options{Copy: 512})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close() //nolint:errcheck // nothing depends on it
+	for i := range int32(6000) {
+		if err := s.Copy(1000000+i, 1<<10); err != nil {
+			t.Fatalf("%d: %v", i, err)
+		}
+	}
+}
+
+// waitOn waits at a futex for a time, with the stack pointer somewhere else meanwhile.
+func waitOn(t *testing.T, sp uintptr, word *uint32, timeout *unix.Timespec) {
+	t.Helper()
+	if runtime.GOARCH != "amd64" {
+		t.Skip("code of amd64")
+	}
+	var code []byte
+	number := func(op []byte, v uint64) {
+		code = binary.LittleEndian.AppendUint64(append(code, op...), v)
+	}
+	code = append(code, 0x53, 0x48, 0x89, 0xe3)                          // push rbx; mov rbx, rsp
+	number([]byte{0x48, 0xbc}, uint64(sp))                               // mov rsp
+	number([]byte{0x48, 0xbf}, uint64(uintptr(unsafe.Pointer(word))))    // mov rdi
+	number([]byte{0x48, 0xbe}, private)                                  // mov rsi
+	number([]byte{0x48, 0xba}, uint64(*word))                            // mov rdx
+	number([]byte{0x49, 0xba}, uint64(uintptr(unsafe.Pointer(timeout)))) // mov r10
+	number([]byte{0x48, 0xb8}, unix.SYS_FUTEX)                           // mov rax
+	code = append(code, 0x0f, 0x05, 0x48, 0x89, 0xdc, 0x5b, 0xc3)        // syscall; mov rsp, rbx; pop rbx; ret
+	page, err := unix.Mmap(-1, 0, len(code), unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(page, code)
+	entry := &page[0]
+	value := &entry // what a Go function's value points to
+	(*(*func())(unsafe.Pointer(&value)))()
+	runtime.KeepAlive(page)
+}
+
+// TestCopiesPages: a wait whose stack is not in memory is counted as that.
+func TestCopiesPages(t *testing.T) {
+	needBPF(t)
+	s, err := Open(Options{Copy: 1 << 10, Filtered: true, MinWait: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close() //nolint:errcheck // nothing depends on it
+	if err := errors.Join(s.Add(os.Getpid(), Many), s.Start()); err != nil {
+		t.Fatal(err)
+	}
+	size := 4 * os.Getpagesize()
+	stack, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// In the first page, as those of Go move. The third one is not in memory yet.
+	word, timeout := (*uint32)(unsafe.Pointer(&stack[0])), (*unix.Timespec)(unsafe.Pointer(&stack[64]))
+	*word, *timeout = 2, unix.NsecToTimespec(2e6)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var w Wait
+	for range 100 { // a signal of Go's runtime ends a wait
+		waitOn(t, uintptr(unsafe.Pointer(&stack[size/2])), word, timeout)
+		for err == nil && w.Addr != uint64(uintptr(unsafe.Pointer(word))) {
+			err = s.Next(&w, time.Now())
+		}
+		if err != io.EOF {
+			break
+		}
+		err = nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l, err := s.Loss(); err != nil || w.Addr == 0 || w.Copy != nil || l.Pages == 0 || l.Copies > 0 {
+		t.Errorf("%+v, %+v, %v", w, l, err)
 	}
 }
 

@@ -275,8 +275,9 @@ type Loss struct {
 	Children uint64
 	// Requeues are calls of futex_requeue whose futexes could not be read.
 	Requeues uint64
-	// Copies are waits whose stack was to be copied and was not: there was no room for it.
-	Copies uint64
+	// Copies are waits whose stack was to be copied and was not: there was no room for it. Pages are
+	// those whose stack was not in memory.
+	Copies, Pages uint64
 	// Missed is how often the kernel did not run a program, as it was running already on that
 	// CPU: so many entries or returns are missing.
 	Missed uint64

@@ -26,6 +26,11 @@ struct restart_block {
 		} futex;
 	};
 } __attribute__((preserve_access_index));
+struct signal_struct {
+	struct {
+		__s32 counter;
+	} live;
+} __attribute__((preserve_access_index));
 struct task_struct {
 	struct thread_info thread_info;
 	struct restart_block restart_block;
@@ -33,6 +38,7 @@ struct task_struct {
 	__s32 pid;
 	struct mm_struct *mm;
 	__u32 personality;
+	struct signal_struct *signal;
 	__u64 start_time;
 	char comm[16];
 } __attribute__((preserve_access_index));
@@ -133,7 +139,7 @@ struct copy {
 	char rest[FRAMES_MASK + MAX_REGS + COPY_MASK + FINE + 2];
 };
 
-enum { LOST_BEGUN, LOST_RECORD, LOST_SUM, NO_ENTRY, LOST_CHILD, LOST_REQUEUE, LOST_COPY, COUNTERS };
+enum { LOST_BEGUN, LOST_RECORD, LOST_SUM, NO_ENTRY, LOST_CHILD, LOST_REQUEUE, LOST_COPY, LOST_PAGES, COUNTERS };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -188,9 +194,10 @@ struct {
 	__type(value, struct copy);
 } copies SEC(".maps");
 
-// How many bytes are copied of stacks of a process.
+// How many bytes are copied of stacks of a process. One that has ended may be put in yet: those that
+// are not looked up make room.
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
 	__type(key, __u32);
 	__type(value, __u32);
@@ -584,11 +591,11 @@ static __always_inline int send_copy(void *ctx, const struct pt_regs *regs, stru
 	MASK(copied, COPY_MASK);
 	if (copied && !bpf_ringbuf_output(&records, r, all + saved + copied, flags))
 		return 1;
-	if (copied || !most)
-		count(LOST_COPY);
+	__u32 lost = copied || !most ? LOST_COPY : LOST_PAGES;
 	r->head.copied = 0;
 	if (bpf_ringbuf_output(&records, r, all, BPF_RB_FORCE_WAKEUP))
-		count(LOST_RECORD);
+		lost = LOST_RECORD;
+	count(lost);
 	return 1;
 }
 
@@ -904,7 +911,7 @@ int BPF_PROG(exited, struct task_struct *task)
 	bpf_map_delete_elem(&begun, &tid);
 	if (copying)
 		change_ends(tid);
-	if (copying && tid == tgid)
+	if (copying && task->signal->live.counter == 0) // all of its threads have ended, or are about to
 		bpf_map_delete_elem(&sizes, &tgid);
 	__u64 *threads = bpf_map_lookup_elem(&targets, &tgid);
 	if (!threads)

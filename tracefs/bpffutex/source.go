@@ -357,7 +357,7 @@ func settled(key, value []byte, read func(key any) ([]byte, error)) (w Waiting, 
 // Loss returns what is missing so far.
 func (s *Source) Loss() (l Loss, err error) {
 	counters := s.programs.Maps[programMapCounters]
-	for i, to := range []*uint64{&l.Waits, &l.Records, &l.Apart, &l.Before, &l.Children, &l.Requeues, &l.Copies} {
+	for i, to := range []*uint64{&l.Waits, &l.Records, &l.Apart, &l.Before, &l.Children, &l.Requeues, &l.Copies, &l.Pages} {
 		var each []uint64
 		if err := counters.Lookup(uint32(i), &each); err != nil {
 			return l, fmt.Errorf("reading the counters of the BPF programs: %w", err)

@@ -336,7 +336,7 @@ func (s *session) sayWalked() error {
 	if err != nil {
 		return err
 	}
-	if text := s.files.walks.count.text(l.Copies); text != "" {
+	if text := s.files.walks.count.text(&l); text != "" {
 		s.say("%s", text)
 	}
 	return nil

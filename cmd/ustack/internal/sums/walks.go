@@ -63,6 +63,7 @@ type walkCounts struct {
 	// another file; nothing could be unwound.
 	Ended, Changed, Unreadable, Unlike, Failed uint64
 	Short                                      uint64 // copies that were too short, of those that were unwound
+	Unset                                      uint64 // times that more was to be copied and could not be
 }
 
 // walked is what unwinding needs of a program.
@@ -236,8 +237,13 @@ func (w *walks) short(p *program, wait *bpffutex.Wait, want uint64) {
 		size *= 2
 	}
 	size = min(size, bpffutex.MaxCopy)
-	if size > p.walked.copied && size > wait.Copy.Asked && w.kernel.Copy(wait.TGID, size) == nil {
+	if size <= p.walked.copied || size <= wait.Copy.Asked {
+		return
+	}
+	if w.kernel.Copy(wait.TGID, size) == nil {
 		p.walked.copied = size
+	} else {
+		w.count.Unset++
 	}
 }
 
@@ -431,10 +437,9 @@ func (w *walks) file(p *program, pid int, m *procmap.Mapping) *unwind.File {
 	return f
 }
 
-// text says what became of the waits with copies of their stacks, "" if there were none. lost are the
-// waits whose copy found no room.
-func (c *walkCounts) text(lost uint64) string {
-	if c.Whole+c.Ended+c.Changed+c.Unreadable+c.Unlike+c.Failed+lost == 0 {
+// text says what became of the waits with copies of their stacks, "" if there were none.
+func (c *walkCounts) text(l *bpffutex.Loss) string {
+	if c.Whole+c.Ended+c.Changed+c.Unreadable+c.Unlike+c.Failed+l.Copies+l.Pages == 0 {
 		return ""
 	}
 	text := fmt.Sprintf("%d long waits unwound by tables", c.Whole)
@@ -445,7 +450,8 @@ func (c *walkCounts) text(lost uint64) string {
 		{c.Short, "copies of stacks too short"}, {c.Ended, "with the kernel's stack, as the process had ended"},
 		{c.Changed, "with the kernel's stack, as code was mapped meanwhile"}, {c.Unreadable, "with the kernel's stack, as what the process has mapped cannot be read"},
 		{c.Unlike, "with the kernel's stack, whose first frame is in another file"},
-		{c.Failed, "with the kernel's stack, as nothing was unwound"}, {lost, "with the kernel's stack, as there was no room for a copy"},
+		{c.Failed, "with the kernel's stack, as nothing was unwound"}, {l.Copies, "with the kernel's stack, as there was no room for a copy"},
+		{l.Pages, "with the kernel's stack, as theirs was not in memory"}, {c.Unset, "times more could not be copied"},
 	} {
 		if part.n > 0 {
 			text += fmt.Sprintf("; %d %s", part.n, part.what)

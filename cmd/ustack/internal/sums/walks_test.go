@@ -24,12 +24,13 @@ type copierOf struct {
 	missed  uint64
 
 	unsettled bool
+	refuses   error // of Copy
 	known     map[bpffutex.Place]bool
 }
 
 func (c *copierOf) Copy(_ int32, bytes uint32) error {
 	c.sizes = append(c.sizes, bytes)
-	return nil
+	return c.refuses
 }
 
 func (c *copierOf) Missed() (uint64, error) { return c.missed, nil }
@@ -348,6 +349,26 @@ func TestWalksShort(t *testing.T) {
 	w.short(p, wait, 1<<40)
 	if len(c.sizes) != 2 || c.sizes[0] != 2*firstCopy || c.sizes[1] != bpffutex.MaxCopy || w.count.Short != 3 {
 		t.Errorf("%v, %+v", c.sizes, w.count)
+	}
+	c.refuses = errors.New("no room")
+	other := new(program)
+	if w.short(other, wait, 8); other.walked.copied != 0 || w.count.Unset != 1 {
+		t.Errorf("%d, %+v", other.walked.copied, w.count)
+	}
+}
+
+// TestWalksText: the note has all that was lost, and nothing that was not.
+func TestWalksText(t *testing.T) {
+	if text := new(walkCounts).text(new(bpffutex.Loss)); text != "" {
+		t.Errorf("%q", text)
+	}
+	c := walkCounts{Whole: 1, Ended: 2, Changed: 3, Unreadable: 4, Unlike: 5, Failed: 6, Short: 7, Unset: 8}
+	const want = "1 long waits unwound by tables; 7 copies of stacks too short; 2 with the kernel's stack, as the process had ended; " +
+		"3 with the kernel's stack, as code was mapped meanwhile; 4 with the kernel's stack, as what the process has mapped cannot be read; " +
+		"5 with the kernel's stack, whose first frame is in another file; 6 with the kernel's stack, as nothing was unwound; " +
+		"9 with the kernel's stack, as there was no room for a copy; 10 with the kernel's stack, as theirs was not in memory; 8 times more could not be copied"
+	if text := c.text(&bpffutex.Loss{Copies: 9, Pages: 10}); text != want {
+		t.Errorf("%s", text)
 	}
 }
 
