@@ -307,6 +307,7 @@ func (s *session) run() error {
 		if err := s.read(s.clock.now().Add(pause)); err != nil {
 			return err
 		}
+		s.files.walks.rest()
 		if err := s.makeRoom(s.clock.now()); err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"time"
@@ -81,6 +82,8 @@ const (
 	// twice as long each time up to readAgain if that does not help: compilers of code that runs
 	// change it all the time.
 	soonAgain = 20 * time.Millisecond
+	// Where it helps, that takes one part of readPart of the time at most.
+	readPart = 10
 	// restEvery is how long a file stays open that no stack leads through, at least.
 	restEvery = 3 * time.Second
 )
@@ -93,10 +96,11 @@ func newWalks(f *files, debugDirs []string, kernel copier) (*walks, error) {
 	w := &walks{files: f, opened: openfile.NewOpener(0), unwinder: unwind.New(0), kernel: kernel, rested: time.Now(), missed: missed{kernel: kernel}, alike: newAlike(kernel)}
 	vdso, err := anoncode.VDSOMemory()
 	if err != nil {
-		return nil, err
+		vdso = nil // there may be none: stacks end there then
 	}
 	separates, err := symbolize.NewSeparates(debugDirs, "", w.opened)
 	if err != nil {
+		w.close()
 		return nil, err
 	}
 	w.opener = &whole.Opener{Reader: f.places, VDSO: vdso, Files: w.opened, Separates: separates}
@@ -115,7 +119,6 @@ func (w *walks) close() {
 // stack returns the stack of a wait with a copy, or of one that the kernel has recognized; nil if what
 // its process had mapped is not known, or nothing is unwound by that. It is valid until the next call.
 func (w *walks) stack(p *program, wait *bpffutex.Wait) *resolve.Stack {
-	w.rest()
 	if !w.known(p, wait) {
 		w.count.refuse(p)
 		return nil
@@ -181,8 +184,12 @@ func (w *walks) known(p *program, wait *bpffutex.Wait) bool {
 	}
 	pause := min(max(2*p.walked.pause, soonAgain), readAgain)
 	w.files.read(wait.TGID, p)
+	if w.is(p, wait) {
+		p.walked.pause, p.walked.again = 0, now.Add(max(soonAgain, readPart*time.Since(now)))
+		return true
+	}
 	p.walked.pause, p.walked.again = pause, now.Add(pause)
-	return w.is(p, wait)
+	return false
 }
 
 // is reports whether what is known of a program is what was mapped when a wait ended.
@@ -247,17 +254,18 @@ func (w *walks) short(p *program, wait *bpffutex.Wait, want uint64) {
 	}
 }
 
-// rest closes the files that no stack leads through, now and then.
+// rest closes the files that no stack leads through, now and then. Nil has none.
 func (w *walks) rest() {
 	now := time.Now()
-	if now.Sub(w.rested) < restEvery {
+	if w == nil || now.Sub(w.rested) < restEvery {
 		return
 	}
 	w.rested = now
-	if w.unwinder.Rest() {
-		for _, p := range w.files.processes {
-			p.walked.tables = nil
-		}
+	if !w.unwinder.Rest() {
+		return
+	}
+	for _, p := range w.files.processes {
+		maps.DeleteFunc(p.walked.tables, func(_ uint64, f *unwind.File) bool { return !w.unwinder.Known(f.Key) })
 	}
 }
 

@@ -295,6 +295,47 @@ func TestWalksAddress(t *testing.T) {
 	}
 }
 
+// TestWalksAgain: a program is read again soon as long as that helps, and else after twice as long
+// each time.
+func TestWalksAgain(t *testing.T) {
+	w, c := walksOf(t)
+	of := bpffutex.Futex{TGID: int32(os.Getpid()), Memory: 1}
+	p := w.files.program(&of)
+	if p.pages == 0 {
+		t.Skip("the mappings of this process cannot be read")
+	}
+	for n := range int64(4) {
+		c.changes = n + 1
+		p.walked.again = time.Now()
+		if !w.known(p, &bpffutex.Wait{Futex: of, Code: p.pages, Changes: uint64(c.changes)}) || p.walked.pause != 0 || !p.walked.again.After(time.Now()) {
+			t.Errorf("%d: paused %v", n, p.walked.pause)
+		}
+	}
+	for _, want := range []time.Duration{soonAgain, 2 * soonAgain, 4 * soonAgain} {
+		p.walked.again = time.Now()
+		if w.known(p, &bpffutex.Wait{Futex: of, Code: p.pages, Changes: 1}) || p.walked.pause != want {
+			t.Errorf("paused %v, want %v", p.walked.pause, want)
+		}
+	}
+}
+
+// TestWalksRest: files that no stack leads through are closed though no wait comes, and the programs
+// that had them mapped do not use them any more.
+func TestWalksRest(t *testing.T) {
+	w, _ := walksOf(t)
+	f := w.unwinder.File(unwind.Source{Key: "idle"})
+	p := w.files.program(&bpffutex.Futex{TGID: noProcess, Memory: 1})
+	p.walked.tables = map[uint64]*unwind.File{1: f}
+	if w.rest(); len(p.walked.tables) != 1 {
+		t.Error("too soon")
+	}
+	w.rested = time.Now().Add(-restEvery)
+	if w.rest(); len(p.walked.tables) != 0 || w.unwinder.Known("idle") {
+		t.Errorf("%v", p.walked.tables)
+	}
+	(*walks)(nil).rest()
+}
+
 // TestWalksBegins: the first frame is where the kernel found it. An address proves little where the
 // file has a build ID, and nothing if the kernel has looked in other files.
 func TestWalksBegins(t *testing.T) {
