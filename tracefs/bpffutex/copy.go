@@ -28,7 +28,8 @@ type Copy struct {
 	Stack  []byte
 	Asked  uint32
 
-	regs []byte // struct pt_regs
+	layout *layout
+	regs   []byte // struct pt_regs
 }
 
 // layout is where struct pt_regs of an architecture has registers: those that have a number in DWARF,
@@ -39,7 +40,7 @@ type layout struct {
 	sp, pc uint8
 }
 
-var layouts = map[string]layout{
+var layouts = map[string]*layout{
 	"amd64": {size: 168, at: []uint16{80, 96, 88, 40, 104, 112, 32, 152, 72, 64, 56, 48, 24, 16, 8, 0, 128}, sp: 7, pc: 16},
 	"arm64": {size: 272, at: consecutive(33), sp: 31, pc: 32},
 }
@@ -52,36 +53,35 @@ func consecutive(n int) (at []uint16) {
 	return at
 }
 
-// decode takes what follows the frames of a record. ok is false if it has another size.
-func (c *Copy) decode(b []byte, copied, asked uint32) (ok bool) {
-	l, ok := layouts[runtime.GOARCH]
-	if !ok || copied > MaxCopy || uint64(len(b)) < uint64(l.size)+uint64(copied) {
+// decode takes what follows the frames of a record of a machine with a layout, nil if that is not
+// known. ok is false if it has another size.
+func (c *Copy) decode(l *layout, b []byte, copied, asked uint32) (ok bool) {
+	if l == nil || copied > MaxCopy || uint64(len(b)) < uint64(l.size)+uint64(copied) {
 		return false
 	}
-	*c = Copy{Stack: b[l.size : l.size+copied], Asked: asked, regs: b[:l.size]}
-	c.SP, c.PC = c.register(&l, l.sp), c.register(&l, l.pc)
+	*c = Copy{Stack: b[l.size : l.size+copied], Asked: asked, layout: l, regs: b[:l.size]}
+	c.SP, c.PC = c.register(l.sp), c.register(l.pc)
 	return true
 }
 
-func (c *Copy) register(l *layout, n uint8) uint64 {
-	return binary.NativeEndian.Uint64(c.regs[l.at[n]:])
+func (c *Copy) register(n uint8) uint64 {
+	return binary.NativeEndian.Uint64(c.regs[c.layout.at[n]:])
 }
 
 // Registers calls set for each register that is known, with its number in DWARF.
 func (c *Copy) Registers(set func(number uint8, value uint64)) {
-	l := layouts[runtime.GOARCH]
-	for n := range l.at {
-		set(uint8(n), c.register(&l, uint8(n)))
+	for n := range c.layout.at {
+		set(uint8(n), c.register(uint8(n)))
 	}
 }
 
 // NewCopy makes a Copy of registers by their numbers in DWARF, for sources that are not of a kernel.
 func NewCopy(regs map[uint8]uint64, stack []byte, asked uint32) *Copy {
 	l := layouts[runtime.GOARCH]
-	c := &Copy{Stack: stack, Asked: asked, regs: make([]byte, l.size)}
+	c := &Copy{Stack: stack, Asked: asked, layout: l, regs: make([]byte, l.size)}
 	for n, v := range regs {
 		binary.NativeEndian.PutUint64(c.regs[l.at[n]:], v)
 	}
-	c.SP, c.PC = c.register(&l, l.sp), c.register(&l, l.pc)
+	c.SP, c.PC = c.register(l.sp), c.register(l.pc)
 	return c
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime"
 
 	"ustack/tracefs"
 	"ustack/tracefs/syscalls"
@@ -113,7 +114,7 @@ func (w *Wait) decode(b []byte) error {
 		w.Raw = stack[:size]
 	}
 	if copied := u32(b[96:]); copied > 0 {
-		if !w.copied.decode(stack[size:], copied, u32(b[100:])) {
+		if !w.copied.decode(layouts[runtime.GOARCH], stack[size:], copied, u32(b[100:])) {
 			return fmt.Errorf("%w: a copy of %d bytes in a record of %d", errFormat, copied, len(b))
 		}
 		w.Copy = &w.copied

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -127,11 +128,91 @@ func TestDecodeWaiting(t *testing.T) {
 	}
 }
 
+// withCopy returns a record with registers of this machine and a copy of so many bytes of a stack, of
+// those that were asked for: register n of struct pt_regs is 1000 + n, and byte n of the stack n.
+func withCopy(record []byte, copied, asked uint32) []byte {
+	b := append([]byte(nil), record...)
+	binary.NativeEndian.PutUint32(b[96:], copied)
+	binary.NativeEndian.PutUint32(b[100:], asked)
+	for n := range uint64(layouts[runtime.GOARCH].size / 8) {
+		b = binary.NativeEndian.AppendUint64(b, 1000+n)
+	}
+	for n := range copied {
+		b = append(b, byte(n))
+	}
+	return b
+}
+
+// TestDecodeCopy: what follows the frames is the registers, and the copy of the stack.
+func TestDecodeCopy(t *testing.T) {
+	record := recorded(t)["record"]
+	b := withCopy(record, 64, 128)
+	var w, plain Wait
+	if err := errors.Join(w.decode(b), plain.decode(record)); err != nil {
+		t.Fatal(err)
+	}
+	c := w.Copy
+	if c == nil || plain.Copy != nil || c.Asked != 128 || len(c.Stack) != 64 || c.Stack[63] != 63 || !reflect.DeepEqual(w.Stack, plain.Stack) {
+		t.Fatalf("%+v, without a copy %+v", w, plain)
+	}
+	if at := (map[string][2]uint64{"amd64": {1016, 1019}, "arm64": {1032, 1031}})[runtime.GOARCH]; c.PC != at[0] || c.SP != at[1] {
+		t.Errorf("program counter %d, stack pointer %d", c.PC, c.SP)
+	}
+	for name, b := range map[string][]byte{"short": b[:len(b)-1], "no registers": b[:len(record)], "large": withCopy(record, MaxCopy+1, MaxCopy+1)} {
+		if err := w.decode(b); !errors.Is(err, errFormat) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := w.decode(record); err != nil || w.Copy != nil {
+		t.Errorf("the copy of the record before: %+v, %v", w.Copy, err)
+	}
+}
+
+// TestLayouts: where struct pt_regs of each architecture has its registers, by their numbers in DWARF.
+func TestLayouts(t *testing.T) {
+	for name, test := range map[string]struct {
+		size   int
+		pc, sp uint64
+		n      int
+		some   map[uint8]uint64
+	}{
+		// r15 is the first, then r14 to r12, rbp, rbx, r11 to r8, rax, rcx, rdx, rsi, rdi, orig_rax, rip, cs, flags, rsp, ss.
+		"amd64": {168, 16, 19, 17, map[uint8]uint64{0: 10, 1: 12, 2: 11, 3: 5, 4: 13, 5: 14, 6: 4, 7: 19, 8: 9, 12: 3, 15: 0, 16: 16}},
+		// x0 to x30, sp, pc.
+		"arm64": {272, 32, 31, 33, map[uint8]uint64{0: 0, 29: 29, 30: 30, 31: 31, 32: 32}},
+	} {
+		var b []byte
+		for n := range uint64(test.size / 8) {
+			b = binary.NativeEndian.AppendUint64(b, n)
+		}
+		var c Copy
+		if !c.decode(layouts[name], append(b, 7), 1, 1) || c.decode(layouts[name], b, 1, 1) {
+			t.Errorf("%s: another size", name)
+		}
+		c.decode(layouts[name], append(b, 7), 1, 1)
+		got := make(map[uint8]uint64)
+		c.Registers(func(n uint8, v uint64) { got[n] = v })
+		if c.PC != test.pc || c.SP != test.sp || len(got) != test.n {
+			t.Errorf("%s: %+v, %v", name, c, got)
+		}
+		for n, want := range test.some {
+			if got[n] != want {
+				t.Errorf("%s: register %d is that at %d, want %d", name, n, got[n], want)
+			}
+		}
+	}
+	if new(Copy).decode(layouts["riscv64"], make([]byte, 1000), 1, 1) {
+		t.Error("an architecture that is not known")
+	}
+}
+
 // FuzzDecode: whatever comes is decoded within bounds, or an error.
 func FuzzDecode(f *testing.F) {
-	for _, b := range recorded(f) {
+	all := recorded(f)
+	for _, b := range all {
 		f.Add(b)
 	}
+	f.Add(withCopy(all["record"], 64, 128))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var w Wait
 		if err := w.decode(b); err == nil {
