@@ -18,7 +18,7 @@ import (
 // runs them.
 func sumsRecording() string {
 	var b strings.Builder
-	b.WriteString("# ustack: escaped=1\n# ustack: version=1\n# ustack: clock=mono\n# ustack: stacks=BPF, build IDs by the kernel\n# ustack: mappings=after each wait\n# ustack: events=waits of 10ms and more, sums of all\n")
+	b.WriteString("# ustack: escaped=1\n# ustack: version=1\n# ustack: clock=mono\n# ustack: stacks=BPF, unwound from copies, else build IDs by the kernel\n# ustack: mappings=after each wait\n# ustack: events=waits of 10ms and more, sums of all\n")
 	line := func(comm string, tid int32, at tracefs.Time, body []byte) {
 		fmt.Fprintf(&b, "%16s-%-7d [000] ..... %5d.%06d: %s\n", comm, tid, at/1e9, at%1e9/1000, body)
 	}

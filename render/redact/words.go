@@ -43,7 +43,7 @@ var vocabulary = sync.OnceValue(func() *words {
 		fields: set(strings.Fields(`
 			amd64 arm64 x86-64 mono stock deferred best perf side band queries and tracepoints scheduler events
 			futex-wait event signal end deadlock loss p99 syscalls sched stacks frames resolved files lost left_out_events left_out_stacks
-			clock_offset_ns BPF, build IDs by the kernel after each wait waits of more, sums all
+			clock_offset_ns BPF, unwound from copies, else build IDs by the kernel after each wait waits of more, sums all
 			CPU LOST EVENTS DROPPED LINE TOO BIG buffer started tracer nop entries-in-buffer/entries-written P WARNING
 			TASK-PID TGID CPU# TIMESTAMP FUNCTION irqs-off/BH-disabled need-resched hardirq/softirq preempt-depth migrate-disable delay
 			_-----=> / _----=> _---=> _--=> _-=>`)...),

@@ -28,6 +28,7 @@ import (
 // for one chunk of the ring and waits that set off a report.
 type Sums struct {
 	flight
+	Unwinds bool // stacks are unwound from copies: to be set before Begin
 	asked   chan os.Signal
 	waits   int64   // so long that a wait sets off a report, in ns; 0 for none
 	times   float64 // or so many times the 99th percentile of its futex; 0 for none
@@ -106,7 +107,15 @@ func (o *Sums) fields(at tracefs.Time) []record.Field {
 	wall := o.now()
 	return record.FieldsOf("ustack", o.opt.Version, "kernel", live.Release(), "boot_id", procmap.BootID(o.opt.Proc), "os", osName(osRelease),
 		"clock", live.Clock, "clock_offset_ns", strconv.FormatInt(wall.UnixNano()-int64(at), 10), "begun", wall.UTC().Format(time.RFC3339Nano),
-		"stacks", "BPF, build IDs by the kernel", "mappings", "after each wait", "events", "waits of "+time.Duration(o.minWait).String()+" and more, sums of all")
+		"stacks", o.stacks(), "mappings", "after each wait", "events", "waits of "+time.Duration(o.minWait).String()+" and more, sums of all")
+}
+
+// stacks says how stacks are found.
+func (o *Sums) stacks() string {
+	if o.Unwinds {
+		return "BPF, unwound from copies, else build IDs by the kernel"
+	}
+	return "BPF, build IDs by the kernel"
 }
 
 // Wait takes a wait.

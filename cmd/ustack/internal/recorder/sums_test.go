@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"bytes"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -55,6 +56,16 @@ func TestSumsTriggers(t *testing.T) {
 	for _, trigger := range []record.Trigger{{Deadlock: true}, {Event: "a:b"}} {
 		if _, _, err := NewSums(Options{}, RingOptions{Triggers: []record.Trigger{trigger}}, 0, time.Now); err == nil || !strings.Contains(err.Error(), "--source=bpf") {
 			t.Errorf("%v: %v", trigger, err)
+		}
+	}
+}
+
+// TestSumsStacks: the head of a report says how its stacks were found.
+func TestSumsStacks(t *testing.T) {
+	for unwinds, want := range map[bool]string{true: "BPF, unwound from copies, else build IDs by the kernel", false: "BPF, build IDs by the kernel"} {
+		o := &Sums{flight: flight{now: time.Now}, Unwinds: unwinds}
+		if text := fmt.Sprint(o.fields(0)); !strings.Contains(text, "{stacks "+want+"}") {
+			t.Errorf("no %q in %s", want, text)
 		}
 	}
 }
