@@ -3,10 +3,12 @@
 package bpffutex
 
 import (
+	"encoding/binary"
 	"errors"
 	"io"
 	"os"
 	"runtime"
+	"syscall"
 	"testing"
 	"time"
 	"unsafe"
@@ -130,6 +132,53 @@ func TestChanges(t *testing.T) {
 		}
 		if got := after > before+extra; got != test.want {
 			t.Errorf("%s: %d, then %d", test.name, before, after)
+		}
+	}
+}
+
+// sharing runs code in a process that shares the memory of this one and is no thread of it, and waits
+// until it has ended.
+func sharing(t *testing.T, code []byte) {
+	t.Helper()
+	page, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(page, code)
+	end := len(page) - 256 // its stack: the call returns to the code
+	binary.NativeEndian.PutUint64(page[end:], uint64(uintptr(unsafe.Pointer(&page[0]))))
+	pid, _, errno := syscall.RawSyscall6(syscall.SYS_CLONE, unix.CLONE_VM|uintptr(syscall.SIGCHLD), uintptr(unsafe.Pointer(&page[end])), 0, 0, 0, 0)
+	if errno != 0 {
+		t.Fatal(errno)
+	}
+	var status unix.WaitStatus
+	if _, err := unix.Wait4(int(pid), &status, 0, nil); err != nil || status != 0 {
+		t.Fatalf("it ended with %#x, %v", status, err)
+	}
+}
+
+// TestChangesShared: what another process maps in the memory that it shares with this one is a change
+// of that.
+func TestChangesShared(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("code of amd64")
+	}
+	s, memory := ownMemory(t)
+	exits := []byte{0xb8, 60, 0, 0, 0, 0x31, 0xff, 0x0f, 0x05} // mov eax, exit; xor edi, edi; syscall
+	maps := []byte{
+		0xb8, 9, 0, 0, 0, 0x31, 0xff, 0xbe, 0, 0x10, 0, 0, 0xba, 5, 0, 0, 0, // mov eax, mmap; 0 to edi, 4096 to esi, 5 to edx
+		0x41, 0xba, 0x22, 0, 0, 0, 0x49, 0xc7, 0xc0, 0xff, 0xff, 0xff, 0xff, 0x45, 0x31, 0xc9, 0x0f, 0x05, // 0x22 to r10d, -1 to r8, 0 to r9d; syscall
+	}
+	for name, test := range map[string]struct {
+		code []byte
+		want uint64
+	}{"none": {exits, 0}, "mmap": {append(maps, exits...), 1}} {
+		const own = 1 // the page for the code
+		before, err := s.Changes(memory)
+		sharing(t, test.code)
+		after, aerr := s.Changes(memory)
+		if err := errors.Join(err, aerr); err != nil || before == Unsettled || after != before+own+test.want {
+			t.Errorf("%s: %d, then %d, %v", name, before, after, err)
 		}
 	}
 }
