@@ -210,7 +210,7 @@ func (f *files) mappings(pid int32) (now program, err error) {
 // changes returns the number of changes of what a program has mapped, bpffutex.Unsettled if it is
 // not known.
 func (f *files) changes(p *program) uint64 {
-	if f.walks == nil || p.memory == 0 {
+	if f.walks == nil || f.walks.stopped || p.memory == 0 {
 		return bpffutex.Unsettled
 	}
 	n, err := f.walks.kernel.Changes(p.memory)

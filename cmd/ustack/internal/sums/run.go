@@ -315,7 +315,13 @@ func (s *session) run() error {
 			return err
 		}
 	}
+	if s.files.walks != nil && s.child == nil { // what comes later is not looked at
+		if err := s.read(s.clock.now().Add(lookOften)); err != nil {
+			return err
+		}
+	}
 	s.stopped = s.clock.mono()
+	s.files.walks.stop()
 	if err := s.source.Stop(); err != nil {
 		return err
 	}

@@ -40,6 +40,7 @@ type walks struct {
 	raw      []byte
 	rested   time.Time
 	missed   missed
+	stopped  bool // no changes are counted any more: what is read now proves nothing
 	alike    alike
 	count    walkCounts
 }
@@ -176,7 +177,7 @@ func (w *walks) known(p *program, wait *bpffutex.Wait) bool {
 		return true
 	}
 	now := time.Now()
-	if now.Before(p.walked.again) {
+	if w.stopped || now.Before(p.walked.again) {
 		return false
 	}
 	if now.Sub(p.walked.again) > readAgain {
@@ -196,6 +197,13 @@ func (w *walks) known(p *program, wait *bpffutex.Wait) bool {
 func (w *walks) is(p *program, wait *bpffutex.Wait) bool {
 	return p.pages > 0 && p.pages == wait.Code && wait.Changes != bpffutex.Unsettled && p.changes == wait.Changes &&
 		w.missed.none(min(p.from, wait.To), max(p.to, wait.To))
+}
+
+// stop notes that the kernel is about to count no changes any more. Nil has none.
+func (w *walks) stop() {
+	if w != nil {
+		w.stopped = true
+	}
 }
 
 // refuse counts a wait for which what is known of its program does not count.

@@ -319,6 +319,30 @@ func TestWalksAgain(t *testing.T) {
 	}
 }
 
+// TestWalksStopped: what is read once no changes are counted any more does not count; what was read
+// before does.
+func TestWalksStopped(t *testing.T) {
+	w, c := walksOf(t)
+	of := bpffutex.Futex{TGID: int32(os.Getpid()), Memory: 1}
+	p := w.files.program(&of)
+	if p.pages == 0 {
+		t.Skip("the mappings of this process cannot be read")
+	}
+	wait := &bpffutex.Wait{Futex: of, Code: p.pages}
+	if w.stop(); !w.known(p, wait) {
+		t.Error("what was read before")
+	}
+	c.changes = 1
+	if w.known(p, &bpffutex.Wait{Futex: of, Code: p.pages, Changes: 1}) {
+		t.Error("it is read again")
+	}
+	c.changes = 0
+	if w.files.read(of.TGID, p); w.known(p, wait) {
+		t.Error("what was read after")
+	}
+	(*walks)(nil).stop()
+}
+
 // TestWalksRest: files that no stack leads through are closed though no wait comes, and the programs
 // that had them mapped do not use them any more.
 func TestWalksRest(t *testing.T) {
