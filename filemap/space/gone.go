@@ -14,7 +14,8 @@ import (
 // when the versions of that time are forgotten. They are never changed.
 type gone []removal
 
-// removal is code that was removed.
+// removal is code that was removed. One at 0 is code that a reading has found to be not executable
+// any more: its memory has stayed, and is noted when it goes.
 type removal struct {
 	addresses
 	t tracefs.Time
@@ -54,8 +55,8 @@ func removing(old, next *Space, g gone) *Space {
 // addresses.
 func (g gone) without(ms iter.Seq[*Mapping], start, end uint64, t tracefs.Time) gone {
 	for m := range ms {
-		if m.Perms&procmap.Exec != 0 && m.Since <= t {
-			g = g.with(removal{addresses{max(m.Start, start), min(m.End, end)}, t})
+		if m.Since <= t {
+			g = g.lost(m, addresses{max(m.Start, start), min(m.End, end)}, t)
 		}
 	}
 	return g
@@ -64,18 +65,44 @@ func (g gone) without(ms iter.Seq[*Mapping], start, end uint64, t tracefs.Time) 
 // missing notes the code that was there before, and is not there any more at t.
 func (g gone) missing(before, now Mappings, t tracefs.Time) gone {
 	for m := range before.All() {
-		if m.Perms&procmap.Exec == 0 {
+		all := addresses{m.Start, m.End}
+		if m.Perms&procmap.Exec == 0 && len(g.between(all)) == 0 {
 			continue
 		}
-		rest := unknown{{m.Start, m.End}}
+		rest := unknown{all}
 		for n := range now.Between(m.Start, m.End) {
 			rest = rest.without(addresses{n.Start, n.End})
+			if m.Perms&procmap.Exec != 0 && n.Perms&procmap.Exec == 0 {
+				g = g.with(removal{addresses{max(m.Start, n.Start), min(m.End, n.End)}, 0})
+			}
 		}
 		for _, a := range rest {
-			g = g.with(removal{a, t})
+			g = g.lost(m, a, t)
 		}
 	}
 	return g
+}
+
+// lost notes that a part of a mapping has gone at t: all of it if it was code, else where code
+// was once.
+func (g gone) lost(m *Mapping, part addresses, t tracefs.Time) gone {
+	if m.Perms&procmap.Exec != 0 {
+		return g.with(removal{part, t})
+	}
+	for _, r := range g.between(part) {
+		g = g.with(removal{addresses{max(r.start, part.start), min(r.end, part.end)}, t})
+	}
+	return g
+}
+
+// between returns the removals of which a part is among some addresses.
+func (g gone) between(a addresses) gone {
+	from := sort.Search(len(g), func(i int) bool { return g[i].end > a.start })
+	to := from
+	for to < len(g) && g[to].start < a.end {
+		to++
+	}
+	return g[from:to]
 }
 
 // with returns the removals with another one.

@@ -63,6 +63,53 @@ func TestRemovedSince(t *testing.T) {
 	}
 }
 
+// TestRemovedData: code that is not executable any more when the process is read has stayed, and
+// is noted when it goes. Data is not.
+func TestRemovedData(t *testing.T) {
+	data := func(start, end uint64) *procmap.Mapping {
+		m := jitAt(start, end)
+		m.Perms = procmap.Read | procmap.Write
+		return m
+	}
+	s := New()
+	s.Exec(7, "jit", 10)
+	s.MapExact(7, jitAt(0x1000, 0x4000), 20)
+	s.MapExact(7, jitAt(0x8000, 0x9000), 20)
+	replace := func(t tracefs.Time, ms ...procmap.Mapping) {
+		s.Replace(&procmap.Process{PID: 7, Mappings: ms, Stat: procmap.Stat{Comm: "jit"}}, t)
+	}
+	replace(30, *jitAt(0x1000, 0x2000), *data(0x2000, 0x6000), *data(0x8000, 0x9000), *data(0xa000, 0xb000))
+	check := func(when string, addr, since uint64, want bool) {
+		t.Helper()
+		if got := RemovedSince(s.Space(7), addr, tracefs.Time(since)); got != want {
+			t.Errorf("%s: at %#x since %d: %t, want %t", when, addr, since, got, want)
+		}
+	}
+	for _, addr := range []uint64{0x1800, 0x2800, 0x4800, 0x8800, 0xa800} {
+		check("read", addr, 0, false)
+	}
+	s.Unmap(7, 0x3000, 0x6000, 40)
+	s.Unmap(7, 0xa000, 0xb000, 40)
+	replace(50, *jitAt(0x1000, 0x2000), *data(0x2000, 0x3000))
+	s.MapExact(7, jitAt(0x1000, 0x9000), 60)
+	s.Expire(70)
+	for _, c := range []struct {
+		addr, since uint64
+		want        bool
+	}{
+		{0x1800, 0, false}, // code all the time
+		{0x2800, 0, false}, // it has stayed
+		{0x3800, 39, true},
+		{0x3800, 40, false},
+		{0x4800, 0, false}, // data
+		{0x8800, 49, true}, // which the second reading has not found
+		{0x8800, 50, false},
+		{0xa800, 0, false},
+	} {
+		check("later", c.addr, c.since, c.want)
+	}
+}
+
 // TestGoneBound: of a process that removes code in many places so many are known, and what lies
 // between some counts as removed. None is missed.
 func TestGoneBound(t *testing.T) {
