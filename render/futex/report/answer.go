@@ -190,11 +190,11 @@ func (t *text) place(list []futex.StackShare) string {
 		few  = 20 // waits that show nothing of others
 	)
 	i := slices.IndexFunc(list, func(s futex.StackShare) bool { return phrase.Leaves(s.Stack) })
-	of := "time"
+	of := "of the time"
 	switch {
 	case i >= 0 && list[i].Time >= whole/part:
 	case i >= 0 && sample >= few:
-		whole, of = known, fmt.Sprintf("%d waits with callers", sample)
+		whole, of = known, fmt.Sprintf("of the time of %d waits with callers", sample)
 	default:
 		i = slices.IndexFunc(list, func(s futex.StackShare) bool { return s.Stack != nil })
 	}
@@ -206,5 +206,5 @@ func (t *text) place(list []futex.StackShare) string {
 	if len(list) == 1 || whole == 0 {
 		return name
 	}
-	return fmt.Sprintf("%s (%s of the %s)", name, phrase.Percent(first.Time, whole), of)
+	return fmt.Sprintf("%s (%s %s)", name, phrase.Percent(first.Time, whole), of)
 }

@@ -39,9 +39,9 @@ func TestPlace(t *testing.T) {
 		"a stack":                 {[]futex.StackShare{share(nil, 60), share(libc, 40)}, "libc.so.6+0x1 (40 % of the time)"},
 		"the program is second":   {[]futex.StackShare{share(libc, 57), share(program, 43)}, "shopd+0x1 (43 % of the time)"},
 		"the program is too rare": {[]futex.StackShare{share(libc, 96), share(program, 4)}, "libc.so.6+0x1 (96 % of the time)"},
-		"few have callers":        {[]futex.StackShare{sampled(libc, 9_500, 1e6), sampled(program, 30, 90), sampled(other, 10, 30)}, "shopd+0x1 (75 % of the 120 waits with callers)"},
+		"few have callers":        {[]futex.StackShare{sampled(libc, 9_500, 1e6), sampled(program, 30, 40), sampled(other, 10, 80)}, "shopd+0x1 (75 % of the time of 120 waits with callers)"},
 		"too few have callers":    {[]futex.StackShare{sampled(libc, 9_500, 1e6), sampled(program, 30, 19)}, "libc.so.6+0x1 (100 % of the time)"},
-		"many places":             {[]futex.StackShare{sampled(libc, 800, 1e6), sampled(program, 90, 90), sampled(other, 80, 80)}, "shopd+0x1 (53 % of the 170 waits with callers)"},
+		"many places":             {[]futex.StackShare{sampled(libc, 800, 1e6), sampled(program, 90, 90), sampled(other, 80, 80)}, "shopd+0x1 (53 % of the time of 170 waits with callers)"},
 		"in no file":              {[]futex.StackShare{share(libc, 57), share(nowhere, 43)}, "libc.so.6+0x1 (57 % of the time)"},
 	} {
 		if got := (&text{}).place(test.list); got != test.want {
