@@ -171,13 +171,13 @@ func (w *walks) renew() {
 const mostFrames = 127
 
 // known reports whether what is known of a program is what the process had mapped when a wait ended.
-// If it is not, it is read, unless it was a moment ago.
+// If it is not, it is read, unless it was a moment ago, or no reading can be of that time.
 func (w *walks) known(p *program, wait *bpffutex.Wait) bool {
 	if w.is(p, wait) {
 		return true
 	}
 	now := time.Now()
-	if w.stopped || now.Before(p.walked.again) {
+	if w.stopped || wait.Changes == bpffutex.Unsettled || now.Before(p.walked.again) {
 		return false
 	}
 	if now.Sub(p.walked.again) > readAgain {

@@ -306,10 +306,15 @@ func TestWalksAgain(t *testing.T) {
 	}
 	for n := range int64(4) {
 		c.changes = n + 1
-		p.walked.again = time.Now()
-		if !w.known(p, &bpffutex.Wait{Futex: of, Code: p.pages, Changes: uint64(c.changes)}) || p.walked.pause != 0 || !p.walked.again.After(time.Now()) {
+		start := time.Now()
+		p.walked.again = start
+		if !w.known(p, &bpffutex.Wait{Futex: of, Code: p.pages, Changes: uint64(c.changes)}) || p.walked.pause != 0 || p.walked.again.Before(start.Add(soonAgain)) {
 			t.Errorf("%d: paused %v", n, p.walked.pause)
 		}
+	}
+	p.walked.again = time.Now()
+	if before := p.version; w.known(p, &bpffutex.Wait{Futex: of, Code: p.pages, Changes: bpffutex.Unsettled}) || p.version != before || p.walked.pause != 0 {
+		t.Errorf("a wait that ended in a change: version %d, was %d, paused %v", p.version, before, p.walked.pause)
 	}
 	for _, want := range []time.Duration{soonAgain, 2 * soonAgain, 4 * soonAgain} {
 		p.walked.again = time.Now()
