@@ -135,11 +135,13 @@ func TestFutexSumsSwapped(t *testing.T) {
 	needBPF(t)
 	needProgram(t, "gcc")
 	for _, ids := range []string{"sha1", "none"} {
-		t.Run(ids, func(t *testing.T) { swapped(t, ids) })
+		for _, by := range []string{"copy", "fp"} {
+			t.Run(ids+"-"+by, func(t *testing.T) { swapped(t, ids, by) })
+		}
 	}
 }
 
-func swapped(t *testing.T, ids string) {
+func swapped(t *testing.T, ids, by string) {
 	dir := t.TempDir()
 	source, program := filepath.Join("testdata", "live", "swap.c"), filepath.Join(dir, "swap")
 	var libraries []string
@@ -151,7 +153,7 @@ func swapped(t *testing.T, ids string) {
 	gcc(t, "-O2", "-fno-omit-frame-pointer", "-Wl,--build-id="+ids, "-o", program, source, "-ldl")
 	out := filepath.Join(dir, "out")
 	const rounds = 4
-	r := wholeOf(t, []string{"--source=bpf"}, "sh", "-c", `exec "$0" "$@" >`+out, program, libraries[0], libraries[1], strconv.Itoa(rounds))
+	r := wholeOf(t, []string{"--source=bpf", "--unwind=" + by}, "sh", "-c", `exec "$0" "$@" >`+out, program, libraries[0], libraries[1], strconv.Itoa(rounds))
 	text, err := os.ReadFile(out)
 	if err != nil {
 		t.Fatal(err)

@@ -837,7 +837,7 @@ SEC("tp_btf/sys_enter")
 int BPF_PROG(enter, const struct pt_regs *regs, long id)
 {
 	__u32 nr = id;
-	if (copying && maps_code(regs, nr))
+	if (maps_code(regs, nr))
 		change_begins();
 	if (nr != futex_nr() && nr != FUTEX_WAIT2 && nr != FUTEX_WAITV && nr != restart_nr())
 		return 0;
@@ -865,7 +865,7 @@ SEC("tp_btf/sys_exit")
 int BPF_PROG(leave, const struct pt_regs *regs, long ret)
 {
 	__u32 nr = number(regs);
-	if (copying && maps_code(regs, nr) && !change_ends(bpf_get_current_pid_tgid()))
+	if (maps_code(regs, nr) && !change_ends(bpf_get_current_pid_tgid()))
 		changed();
 	if (nr != futex_nr() && nr != FUTEX_WAIT2 && nr != FUTEX_WAITV && nr != FUTEX_WAKE2 && nr != FUTEX_REQUEUE2 && nr != restart_nr())
 		return 0;
@@ -909,8 +909,7 @@ int BPF_PROG(exited, struct task_struct *task)
 	__u64 id = bpf_get_current_pid_tgid();
 	__u32 tgid = id >> 32, tid = id;
 	bpf_map_delete_elem(&begun, &tid);
-	if (copying)
-		change_ends(tid);
+	change_ends(tid);
 	if (copying && task->signal->live.counter == 0) // all of its threads have ended, or are about to
 		bpf_map_delete_elem(&sizes, &tgid);
 	__u64 *threads = bpf_map_lookup_elem(&targets, &tgid);
@@ -928,10 +927,8 @@ SEC("tp_btf/sched_process_exec")
 int BPF_PROG(execed, struct task_struct *task, int old)
 {
 	__u32 tid = bpf_get_current_pid_tgid(), was = old;
-	if (copying) {
-		change_ends(was);
-		changed();
-	}
+	change_ends(was);
+	changed();
 	if (was != tid)
 		bpf_map_delete_elem(&begun, &was);
 	return 0;

@@ -103,7 +103,7 @@ func (s *Source) spec(opt *Options) (*ebpf.CollectionSpec, error) {
 			spec.Maps[programMapRecords].MaxEntries = copyRing
 		}
 	} else {
-		for _, name := range [...]string{programMapSizes, programMapChanges, programMapMapping, programMapKnownStacks} {
+		for _, name := range [...]string{programMapSizes, programMapKnownStacks} {
 			spec.Maps[name].MaxEntries = 1
 		}
 	}
@@ -188,7 +188,7 @@ const placesBits = 12
 
 // Changes returns how many calls that can map code where there was other code have been made in a
 // memory (Futex.Memory), Unsettled if one of them has not returned; it can have grown, or be
-// Unsettled, without any. It counts with Options.Copy only.
+// Unsettled, without any.
 func (s *Source) Changes(memory uint64) (n uint64, err error) {
 	const mix = 0x9e3779b97f4a7c15 // change_of of futex.bpf.c
 	var c struct{ Entries, Returns uint64 }

@@ -34,7 +34,7 @@ type files struct {
 	unknown   map[filemap.BuildID]*filemap.Memory // that no file here has
 	work      resolve.Stack                       // that stack has returned
 	stacks    remembered
-	walks     *walks // nil if stacks are the kernel's
+	walks     *walks
 }
 
 // readers read what processes have mapped.
@@ -70,16 +70,6 @@ const (
 
 // mappings returns how many there are.
 func (p *program) mappings() int { return len(p.code) + len(p.other) }
-
-// known returns the mapping of code that another one is, if it has been read: nil if not.
-func (p *program) known(at *procmap.Mapping) *procmap.Mapping {
-	for i := range p.code {
-		if c := &p.code[i]; c.Start == at.Start && c.End == at.End && c.Offset == at.Offset && c.Inode == at.Inode && c.Dev == at.Dev && c.Name == at.Name {
-			return c
-		}
-	}
-	return nil
-}
 
 const (
 	maxProcesses = 4096
@@ -243,7 +233,7 @@ func (f *files) stack(w *bpffutex.Wait) *resolve.Stack {
 		return nil
 	}
 	p := f.program(&w.Futex)
-	if f.walks != nil && (w.Copy != nil || w.Known != 0) {
+	if w.Copy != nil || w.Known != 0 {
 		if s := f.walks.stack(p, w); s != nil {
 			return s
 		}
@@ -269,18 +259,12 @@ func (f *files) attributed(w *bpffutex.Wait) *resolve.Stack {
 
 // kernel adds frames that the kernel found for a wait.
 func (f *files) kernel(s *resolve.Stack, w *bpffutex.Wait, frames []bpffutex.Frame) {
-	at := &memory{files: f, wait: w}
-	defer at.close()
 	for i := range frames {
 		frame := tracefs.Frame{Addr: frames[i].Number, HasAddr: true, Form: tracefs.FormBuildID}
 		var o resolve.Attribution
 		if frames[i].IsAddress {
 			frame.Form = tracefs.FormPlain
-			if f.walks == nil {
-				o = at.attribution(frames[i].Number)
-			} else {
-				o = f.walks.address(f.program(&w.Futex), w, frames[i].Number)
-			}
+			o = f.walks.address(f.program(&w.Futex), w, frames[i].Number)
 		} else {
 			o = f.byID(w, &frames[i])
 		}

@@ -60,13 +60,16 @@ func TestFiles(t *testing.T) {
 	other.Born += 3600e9
 	f := filesBy(t, r)
 	defer f.close()
+	if f.walks, err = newWalks(f, nil, new(copierOf)); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		name    string
 		of      bpffutex.Futex
 		mapping *procmap.Mapping
 		reason  filemap.Reason
 	}{
-		{"code", own, &code, filemap.NoReason}, {"data", own, &data, filemap.NotCode}, {"anonymous", own, &anonymous, filemap.Anonymous},
+		{"code", own, &code, filemap.NoReason}, {"data", own, &data, filemap.NoAddressSpace}, {"anonymous", own, &anonymous, filemap.NoAddressSpace},
 		{"vdso", own, &vdso, filemap.VDSO}, {"nothing", own, &procmap.Mapping{Start: 0, End: 1}, filemap.NoAddressSpace},
 		{"another process", other, &code, filemap.NoAddressSpace},
 	} {
@@ -74,7 +77,7 @@ func TestFiles(t *testing.T) {
 			t.Logf("this process has no %s", test.name)
 			continue
 		}
-		s := f.stack(&bpffutex.Wait{Futex: test.of, Stack: []bpffutex.Frame{{Number: test.mapping.Start + place, IsAddress: true}}})
+		s := f.stack(&bpffutex.Wait{Futex: test.of, Code: f.program(&test.of).pages, Stack: []bpffutex.Frame{{Number: test.mapping.Start + place, IsAddress: true}}})
 		o := &s.Attributions[0]
 		switch {
 		case o.Reason != test.reason || (o.File == nil) != (test.reason != filemap.NoReason):

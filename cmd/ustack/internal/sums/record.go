@@ -30,7 +30,7 @@ func newRecording(s *session, r *Recording) (*recording, time.Duration, error) {
 
 func (o *recording) begin(at tracefs.Time) error {
 	o.next = at + tracefs.Time(recorder.SumsEvery)
-	o.to.Unwinds = o.s.files.walks != nil
+	o.to.Unwinds = o.s.copied
 	return o.to.Begin(at)
 }
 

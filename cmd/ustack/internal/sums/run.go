@@ -71,7 +71,8 @@ type session struct {
 	names   *symbolize.Symbols // nil without --symbols
 	static  *variables
 	room    room
-	unwound error         // why stacks are not copied, though they were to be
+	copied  bool          // stacks are copied
+	unwound error         // why they are not, though they were to be
 	child   *live.Command // nil without a command
 	alive   []process     // of Options.PIDs, with their children then, that have not ended
 	signals chan os.Signal
@@ -141,10 +142,9 @@ func (s *session) open() (err error) {
 		return err
 	}
 	s.source = programs
-	if with.Copy > 0 {
-		if s.files.walks, err = newWalks(s.files, s.opt.Symbols.DebugDirs, programs); err != nil {
-			return fmt.Errorf("--unwind=%s: %w", s.opt.Unwind, err)
-		}
+	s.copied = with.Copy > 0
+	if s.files.walks, err = newWalks(s.files, s.opt.Symbols.DebugDirs, programs); err != nil {
+		return err
 	}
 	return s.begin(minWait)
 }
@@ -246,7 +246,7 @@ func (s *session) unwinds() string {
 	switch {
 	case s.unwound != nil:
 		return fmt.Sprintf("by frame pointers (no copies: %v)", s.unwound)
-	case s.files.walks == nil:
+	case !s.copied:
 		return "by frame pointers"
 	}
 	return fmt.Sprintf("unwound from copies of %d bytes and more", firstCopy)
@@ -315,7 +315,7 @@ func (s *session) run() error {
 			return err
 		}
 	}
-	if s.files.walks != nil && s.child == nil { // what comes later is not looked at
+	if s.child == nil { // what comes later is not looked at
 		if err := s.read(s.clock.now().Add(lookOften)); err != nil {
 			return err
 		}
@@ -336,7 +336,7 @@ func (s *session) run() error {
 
 // sayWalked says how far stacks were unwound.
 func (s *session) sayWalked() error {
-	if s.files.walks == nil {
+	if !s.copied {
 		return nil
 	}
 	l, err := s.source.Loss()

@@ -322,9 +322,9 @@ func (w *walks) key(stop tracefs.Stop) []byte {
 	return w.raw
 }
 
-// address returns the attribution of an address that the kernel found for a wait.
+// address returns the attribution of an address that the kernel found for a wait. Nil knows none.
 func (w *walks) address(p *program, wait *bpffutex.Wait, addr uint64) resolve.Attribution {
-	if !w.known(p, wait) {
+	if w == nil || !w.known(p, wait) {
 		return resolve.Unnamed(filemap.NoAddressSpace)
 	}
 	return w.attribution(p, addr)
