@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"ustack/cmd/ustack/internal/live"
@@ -18,7 +19,7 @@ type deadlocks struct {
 	a      *futex.Analysis
 	owners *owners.Owners // nil if processes are out of reach
 	looked time.Time
-	seen   bool // when it looked last
+	seen   []int32 // threads of the deadlock that it found when it looked last, in order
 }
 
 // lookEvery is how often it looks.
@@ -48,13 +49,18 @@ func (d *deadlocks) found(now time.Time) (why string) {
 	if d.owners != nil && d.start.Stopped() == 0 {
 		d.read()
 	}
-	before, v := d.seen, d.a.Interim(futex.View{Top: 1}).Verdict
-	if d.seen = v.Kind == futex.Deadlock; !d.seen || before {
+	v := d.a.Interim(futex.View{Top: 1}).Verdict
+	if v.Kind != futex.Deadlock {
+		d.seen = nil
 		return ""
 	}
 	tids := make([]int32, len(v.Tasks))
 	for i, task := range v.Tasks {
 		tids[i] = task.TID
+	}
+	before, threads := d.seen, slices.Sorted(slices.Values(tids))
+	if d.seen = threads; slices.Equal(threads, before) {
+		return ""
 	}
 	return fmt.Sprintf("%s %v", record.DeadlockTrigger, tids)
 }

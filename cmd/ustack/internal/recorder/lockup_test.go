@@ -35,7 +35,6 @@ func TestRingDeadlock(t *testing.T) {
 	wait := func(tid, ms, addr int) {
 		say(tid, ms, fmt.Sprintf("sys_futex(uaddr: 0x%x, op: 0x80, val: 2, utime: 0, uaddr2: 0, val3: 0)", addr))
 	}
-	locks := []int{0x1010, 0x1020, 0x1030}
 	take := func(want int) {
 		t.Helper()
 		if err := o.Batch(resolved(t, []byte(text.String()))); err != nil {
@@ -51,25 +50,41 @@ func TestRingDeadlock(t *testing.T) {
 			t.Errorf("%d reports, want %d", o.reports, want)
 		}
 	}
-	for i, addr := range locks { // each gets one
-		wait(10*(i+1), 100+i, addr)
-		say(40, 200+20*i, fmt.Sprintf("sys_futex(uaddr: 0x%x, op: 0x81, val: 1, utime: 0, uaddr2: 0, val3: 0)", addr))
-		say(40, 210+20*i, "sys_futex -> 0x1")
-		say(10*(i+1), 300+i, "sys_futex -> 0x0")
+	locks := []int{0x1010, 0x1020, 0x1030}
+	get := func(first, at int) { // each thread gets one
+		for i, addr := range locks {
+			wait(first+10*i, at+100+i, addr+first<<16)
+			say(40, at+200+20*i, fmt.Sprintf("sys_futex(uaddr: 0x%x, op: 0x81, val: 1, utime: 0, uaddr2: 0, val3: 0)", addr+first<<16))
+			say(40, at+210+20*i, "sys_futex -> 0x1")
+			say(first+10*i, at+300+i, "sys_futex -> 0x0")
+		}
 	}
+	lockUp := func(first, at int) { // and waits for the next
+		for i := range locks {
+			wait(first+10*i, at+400+i, locks[(i+1)%len(locks)]+first<<16)
+		}
+		say(50, at+9000, "sys_getpid()")
+	}
+	get(10, 0)
 	take(0)
 	o.trigger("loss", nil)
 	take(1)
-	for i := range locks { // and waits for the next
-		wait(10*(i+1), 400+i, locks[(i+1)%len(locks)])
-	}
-	say(50, 9000, "sys_getpid()")
+	lockUp(10, 0)
 	take(1) // it cools down
 	clock = clock.Add(time.Hour)
 	take(2)
 	clock = clock.Add(time.Hour)
 	take(2)
+	for i := range locks { // it ends, and there is another one
+		say(10+10*i, 10_000+i, "sys_futex -> 0x0")
+	}
+	get(11, 10_000)
+	lockUp(11, 10_000)
+	take(3)
 	if head := capturetest.Read(t, name+".1"); !bytes.Contains(head, []byte("# ustack: trigger=deadlock [10 20 30]\n")) {
+		t.Errorf("%.600s", head)
+	}
+	if head := capturetest.Read(t, name+".2"); !bytes.Contains(head, []byte("# ustack: trigger=deadlock [11 21 31]\n")) {
 		t.Errorf("%.600s", head)
 	}
 	if err := o.End(); err != nil {
