@@ -102,7 +102,7 @@ func (p *Page) start(bin string, width, height int) {
 // browser's socket, of which the kernel takes 107 bytes (man 7 unix): else it ends at once.
 // Builds of packages have longer ones. Without such a directory the test is skipped.
 func (p *Page) short() string {
-	const longest = 107 - len("/org.chromium.Chromium.XXXXXX/SingletonSocket")
+	const longest = 107 - len("/org.chromium.Chromium.aB3dE6/SingletonSocket")
 	if dir := os.TempDir(); len(dir) <= longest {
 		return dir
 	}

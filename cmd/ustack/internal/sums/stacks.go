@@ -11,8 +11,8 @@ import (
 )
 
 // remembered are stacks whose files have been found, by what the kernel wrote or by what was
-// unwound (see walks.key): threads wait at few
-// places, and to find the files of a stack takes most of the time of a wait.
+// unwound (see walks.key): threads wait at few places, and to find the files of a stack takes
+// most of the time of a wait.
 //
 // Only stacks are kept that come out the same as long as nothing new is read of what their process
 // has mapped (files.lasts), and they count only for what was read then (program.version). What is

@@ -71,6 +71,18 @@ func walksOf(t *testing.T) (*walks, *copierOf) {
 	return w, c
 }
 
+// ownWalks returns walks, and what is known of this very process.
+func ownWalks(t *testing.T) (*walks, *copierOf, bpffutex.Futex, *program) {
+	t.Helper()
+	w, c := walksOf(t)
+	of := bpffutex.Futex{TGID: int32(os.Getpid()), Memory: 1}
+	p := w.files.program(&of)
+	if p.pages == 0 || len(p.code) == 0 {
+		t.Skip("the mappings of this process cannot be read")
+	}
+	return w, c, of, p
+}
+
 // copyAt returns a copy of a thread at a program counter, whose stack has words.
 func copyAt(pc, sp uint64, words ...uint64) *bpffutex.Copy {
 	var stack []byte
@@ -163,12 +175,7 @@ func TestAlikeRecognized(t *testing.T) {
 
 // TestWalksKnown: what was read of a program counts for a wait only if no code was mapped between.
 func TestWalksKnown(t *testing.T) {
-	w, c := walksOf(t)
-	of := bpffutex.Futex{TGID: int32(os.Getpid()), Memory: 1}
-	p := w.files.program(&of)
-	if p.pages == 0 {
-		t.Skip("the mappings of this process cannot be read")
-	}
+	w, c, of, p := ownWalks(t)
 	wait := &bpffutex.Wait{Futex: of, Code: p.pages}
 	if !w.known(p, wait) {
 		t.Errorf("%d pages: %+v", p.pages, w.count)
@@ -195,12 +202,7 @@ func TestWalksKnown(t *testing.T) {
 // TestWalksUnsettled: while a call that can map code is under way, neither what is read then counts,
 // nor a wait that ends then.
 func TestWalksUnsettled(t *testing.T) {
-	w, c := walksOf(t)
-	of := bpffutex.Futex{TGID: int32(os.Getpid()), Memory: 1}
-	p := w.files.program(&of)
-	if p.pages == 0 {
-		t.Skip("the mappings of this process cannot be read")
-	}
+	w, c, of, p := ownWalks(t)
 	wait := &bpffutex.Wait{Futex: of, Code: p.pages, Changes: bpffutex.Unsettled}
 	if w.known(p, wait) {
 		t.Error("a wait that ended then")
@@ -214,12 +216,7 @@ func TestWalksUnsettled(t *testing.T) {
 
 // TestWalksMissed: a wait and what was read count only if no program was missed between the two.
 func TestWalksMissed(t *testing.T) {
-	w, c := walksOf(t)
-	of := bpffutex.Futex{TGID: int32(os.Getpid()), Memory: 1}
-	p := w.files.program(&of)
-	if p.pages == 0 {
-		t.Skip("the mappings of this process cannot be read")
-	}
+	w, c, of, p := ownWalks(t)
 	wait := func() *bpffutex.Wait { return &bpffutex.Wait{Futex: of, Code: p.pages, To: space.Monotonic()} }
 	before := wait()
 	if !w.is(p, before) {
@@ -262,12 +259,7 @@ func TestWalksEnded(t *testing.T) {
 // TestWalksAddress: an address that the kernel found has a file only if that was mapped there when
 // the wait ended, and cannot be written.
 func TestWalksAddress(t *testing.T) {
-	w, c := walksOf(t)
-	of := bpffutex.Futex{TGID: int32(os.Getpid()), Memory: 1}
-	p := w.files.program(&of)
-	if p.pages == 0 || len(p.code) == 0 {
-		t.Skip("the mappings of this process cannot be read")
-	}
+	w, c, of, p := ownWalks(t)
 	at := p.code[0].Start + 1
 	attributed := func(wait *bpffutex.Wait) resolve.Attribution {
 		wait.Futex, wait.Stack = of, []bpffutex.Frame{{Number: at, IsAddress: true}}
@@ -298,12 +290,7 @@ func TestWalksAddress(t *testing.T) {
 // TestWalksAgain: a program is read again soon as long as that helps, and else after twice as long
 // each time.
 func TestWalksAgain(t *testing.T) {
-	w, c := walksOf(t)
-	of := bpffutex.Futex{TGID: int32(os.Getpid()), Memory: 1}
-	p := w.files.program(&of)
-	if p.pages == 0 {
-		t.Skip("the mappings of this process cannot be read")
-	}
+	w, c, of, p := ownWalks(t)
 	for n := range int64(4) {
 		c.changes = n + 1
 		start := time.Now()
@@ -327,12 +314,7 @@ func TestWalksAgain(t *testing.T) {
 // TestWalksStopped: what is read once no changes are counted any more does not count; what was read
 // before does.
 func TestWalksStopped(t *testing.T) {
-	w, c := walksOf(t)
-	of := bpffutex.Futex{TGID: int32(os.Getpid()), Memory: 1}
-	p := w.files.program(&of)
-	if p.pages == 0 {
-		t.Skip("the mappings of this process cannot be read")
-	}
+	w, c, of, p := ownWalks(t)
 	wait := &bpffutex.Wait{Futex: of, Code: p.pages}
 	if w.stop(); !w.known(p, wait) {
 		t.Error("what was read before")
