@@ -63,9 +63,12 @@ func (r *repeats) any() bool {
 	return len(r.several) > 0
 }
 
+// isSeveral reports whether a report is of such a recording.
+func (r *repeats) isSeveral(report uint64) bool { return r.several[r.of[report]] }
+
 // sample learns which report a wait counts in. All samples are taken before one is asked for.
 func (r *repeats) sample(s *sampleRow) error {
-	if !r.several[r.of[s.Report]] {
+	if !r.isSeveral(s.Report) {
 		return nil
 	}
 	if k, ok := keyOf(s); ok {
@@ -78,7 +81,7 @@ func (r *repeats) sample(s *sampleRow) error {
 
 // again reports whether a wait counts in another report.
 func (r *repeats) again(s *sampleRow) bool {
-	if !r.several[r.of[s.Report]] {
+	if !r.isSeveral(s.Report) {
 		return false
 	}
 	k, ok := keyOf(s)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"os/signal"
@@ -63,6 +64,11 @@ func printStatement(f *fleet.Ask, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if f.TakesSums() {
+		if f.Sums, err = haveSums(parts); err != nil {
+			return err
+		}
+	}
 	if f.Question == fleet.Devices { // the only one that takes what older tables lack
 		if f.Older, err = areOlder(parts); err != nil {
 			return err
@@ -118,12 +124,16 @@ func write(f *fleet.Ask, out io.Writer, columns []string, rows [][]any) error {
 
 // answers are what a question is answered from.
 type answers struct {
-	f     *fleet.Ask
-	known map[string]*deviceSum      // by device
-	os    map[uint64]string          // by report
-	of    map[string]map[string]bool // the devices of each operating system
-	locks map[uint64]*lockSum
-	same  *repeats
+	f      *fleet.Ask
+	known  map[string]*deviceSum      // by device
+	os     map[uint64]string          // by report
+	part   map[uint64]string          // likewise
+	inPart map[string]bool            // parts with reports of recordings with several of the same time
+	of     map[string]map[string]bool // the devices of each operating system
+	locks  map[uint64]*lockSum
+	same   *repeats
+	// lengths are how many waits for a lock took at most a time, if the answer is from sums.
+	lengths map[uint64]map[int64]int64
 	// gathered is for the question causes.
 	gathered *causes
 	// estimated is for the question estimate.
@@ -134,6 +144,7 @@ type answers struct {
 // deviceSum sums up the reports of a device.
 type deviceSum struct {
 	device, os, kernel                               string
+	number                                           int32
 	reports, duplicates, events, lost, waits, waited int64
 }
 
@@ -141,8 +152,10 @@ type deviceSum struct {
 type lockSum struct {
 	key                  uint64
 	total                [2]float64 // of all, or for diff of A and of B
-	times                []int64
-	devices              [2]map[string]bool
+	waits                int64
+	times                []int64 // empty if there are lengths
+	lengths              map[int64]int64
+	devices              [2]numbers
 	kind, name, path, id *string
 	offset               *int64
 	ran                  *bool
@@ -150,26 +163,64 @@ type lockSum struct {
 }
 
 func newAnswer(f *fleet.Ask, parts []string) (*answers, error) {
-	a := &answers{f: f, known: make(map[string]*deviceSum), os: make(map[uint64]string), of: make(map[string]map[string]bool), locks: make(map[uint64]*lockSum), same: newRepeats(), gathered: newCauses(), estimated: estimates{locks: make(map[uint64]*estimated)}}
+	a := &answers{
+		f: f, known: make(map[string]*deviceSum), os: make(map[uint64]string), part: make(map[uint64]string), inPart: make(map[string]bool), of: make(map[string]map[string]bool), locks: make(map[uint64]*lockSum), same: newRepeats(),
+		lengths: make(map[uint64]map[int64]int64), gathered: newCauses(), estimated: estimates{locks: make(map[uint64]*estimated)},
+	}
+	var err error
+	if f.TakesSums() {
+		if f.Sums, err = haveSums(parts); err != nil {
+			return nil, err
+		}
+	}
 	for _, part := range parts {
-		if err := eachRow(part, tableDevices, a.device); err != nil {
+		if err := eachRow(part, tableDevices, func(d *deviceRow) error {
+			a.part[d.Report] = part
+			return a.device(d)
+		}); err != nil {
 			return nil, err
 		}
 	}
 	again := a.same.any()
 	if again {
-		if err := eachSample(parts, a.same.sample); err != nil {
+		for report, part := range a.part {
+			a.inPart[part] = a.inPart[part] || a.same.isSeveral(report)
+		}
+		if err := a.eachSample(parts, a.same.sample); err != nil {
 			return nil, err
 		}
 	}
-	if f.Question == fleet.Devices && !again {
-		return a, nil
+	if f.Sums {
+		err = a.eachSum(parts)
 	}
-	return a, eachSample(parts, a.sample)
+	if err != nil || (f.Question == fleet.Devices || f.Sums) && !again {
+		return a, err
+	}
+	return a, a.eachSample(parts, a.sample)
 }
 
-func eachSample(parts []string, do func(*sampleRow) error) error {
+// eachSum takes the sums of parts.
+func (a *answers) eachSum(parts []string) error {
 	for _, part := range parts {
+		if err := eachRow(part, tableSums, a.sum); err != nil {
+			return err
+		}
+		if a.f.Question != fleet.Top {
+			continue
+		}
+		if err := eachRow(part, tableDurations, a.duration); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachSample takes the samples of parts, with sums only those of parts that need it.
+func (a *answers) eachSample(parts []string, do func(*sampleRow) error) error {
+	for _, part := range parts {
+		if a.f.Sums && !a.inPart[part] {
+			continue
+		}
 		if err := eachRow(part, tableSamples, do); err != nil {
 			return err
 		}
@@ -184,7 +235,7 @@ func (a *answers) device(d *deviceRow) error {
 	}
 	sum := a.known[d.Device]
 	if sum == nil {
-		sum = &deviceSum{device: d.Device, os: d.OS, kernel: d.Kernel}
+		sum = &deviceSum{device: d.Device, os: d.OS, kernel: d.Kernel, number: int32(len(a.known))}
 		a.known[d.Device] = sum
 	}
 	sum.os, sum.kernel = min(sum.os, d.OS), min(sum.kernel, d.Kernel)
@@ -203,20 +254,79 @@ func (a *answers) device(d *deviceRow) error {
 	return nil
 }
 
+// count counts a row that was read.
+func (a *answers) count() error {
+	if a.n++; a.n > maxRows {
+		return fmt.Errorf("more than %d rows: ask an engine, --sql prints the question", maxRows)
+	}
+	return nil
+}
+
 // sample adds a sample.
 func (a *answers) sample(s *sampleRow) error {
-	if a.n++; a.n > maxRows {
-		return fmt.Errorf("more than %d samples: ask an engine, --sql prints the question", maxRows)
+	if err := a.count(); err != nil {
+		return err
 	}
 	if a.same.again(s) {
 		sum := a.known[s.Device]
 		sum.waits--
 		sum.waited -= *s.NS
+		a.length(s.LockKey, s.IsLock, atMost(*s.NS), -1)
 		return nil
 	}
+	if a.f.Sums && !a.same.isSeveral(s.Report) {
+		return nil
+	}
+	if s.NS == nil || s.LockKey == nil || a.f.Locks && (s.IsLock == nil || !*s.IsLock) {
+		return nil
+	}
+	switch {
+	case a.f.Question == fleet.Causes:
+		return a.gathered.sample(s)
+	case a.f.Question == fleet.Estimate:
+		return a.estimated.sample(s, a.known[s.Device].number, a.same.of[s.Report])
+	}
+	row := newSum(s)
+	row.add(s)
+	if l := a.add(row); l != nil && !a.f.Sums {
+		l.times = append(l.times, *s.NS)
+	}
+	return nil
+}
+
+// sum adds waits of a report that has none of those of other reports.
+func (a *answers) sum(row *sumRow) error {
+	if err := a.count(); err != nil {
+		return err
+	}
+	if !a.same.isSeveral(row.Report) && (!a.f.Locks || row.IsLock != nil && *row.IsLock) {
+		a.add(row)
+	}
+	return nil
+}
+
+// duration adds waits of a part, also those that count in another one: see sample.
+func (a *answers) duration(row *durationRow) error {
+	a.length(&row.LockKey, row.IsLock, row.AtMostNS, row.Waits)
+	return a.count()
+}
+
+// length adds n waits of a duration, if it is wanted.
+func (a *answers) length(key *uint64, is *bool, atMost, n int64) {
+	if !a.f.Sums || key == nil || a.f.Locks && (is == nil || !*is) {
+		return
+	}
+	if a.lengths[*key] == nil {
+		a.lengths[*key] = make(map[int64]int64)
+	}
+	a.lengths[*key][atMost] += n
+}
+
+// add adds waits and returns their lock, nil if they are not wanted.
+func (a *answers) add(row *sumRow) *lockSum {
 	side := 0
 	if a.f.Question == fleet.Diff {
-		switch a.os[s.Report] {
+		switch a.os[row.Report] {
 		case a.f.A:
 		case a.f.B:
 			side = 1
@@ -224,39 +334,29 @@ func (a *answers) sample(s *sampleRow) error {
 			return nil
 		}
 	}
-	if s.NS == nil || s.LockKey == nil || a.f.Locks && (s.IsLock == nil || !*s.IsLock) {
-		return nil
-	}
-	if a.f.Question == fleet.Causes {
-		return a.gathered.sample(s)
-	}
-	if a.f.Question == fleet.Estimate {
-		return a.estimated.sample(s, a.same.of[s.Report])
-	}
-	l := a.locks[*s.LockKey]
+	l := a.locks[row.LockKey]
 	if l == nil {
-		l = &lockSum{key: *s.LockKey, devices: [2]map[string]bool{{}, {}}}
+		l = &lockSum{key: row.LockKey}
 		a.locks[l.key] = l
 	}
-	l.add(s, side)
-	return nil
+	l.add(row, a.known[row.Device].number, side)
+	return l
 }
 
-// add adds a wait.
-func (l *lockSum) add(s *sampleRow, side int) {
-	l.total[side] += float64(*s.NS) * s.Weight
-	l.times = append(l.times, *s.NS)
-	l.devices[side][s.Device] = true
-	for _, text := range []struct{ to, from **string }{{&l.kind, &s.LockKind}, {&l.name, &s.LockName}, {&l.path, &s.SitePath}, {&l.id, &s.SiteBuildID}} {
-		if *text.from != nil && (*text.to == nil || **text.from < **text.to) {
-			*text.to = *text.from
-		}
+// add adds waits of a device.
+func (l *lockSum) add(row *sumRow, device int32, side int) {
+	l.total[side] += float64(row.NS) * row.Weight
+	l.waits += row.Waits
+	l.devices[side].add(device)
+	least(&l.kind, row.LockKind)
+	least(&l.name, row.LockName)
+	if row.LockName == nil {
+		least(&l.path, row.SitePath)
+		least(&l.id, row.SiteBuildID)
+		least(&l.offset, row.SiteOffset)
 	}
-	if s.SiteOffset != nil && (l.offset == nil || *s.SiteOffset < *l.offset) {
-		l.offset = s.SiteOffset
-	}
-	if s.SiteRan != nil && (l.ran == nil || *l.ran) {
-		l.ran = s.SiteRan
+	if row.SiteRan != nil && (l.ran == nil || *l.ran) {
+		l.ran = row.SiteRan
 	}
 }
 
@@ -287,6 +387,7 @@ func (a *answers) first(of func(*lockSum) float64) ([]*lockSum, error) {
 	var list []*lockSum
 	for _, l := range a.locks {
 		slices.Sort(l.times)
+		l.lengths = a.lengths[l.key]
 		list = append(list, l)
 	}
 	slices.SortFunc(list, func(x, y *lockSum) int { return cmp.Or(cmp.Compare(of(y), of(x)), cmp.Compare(x.key, y.key)) })
@@ -321,8 +422,28 @@ func nameSites(dir string, locks []*lockSum) error {
 
 // p99 returns the smallest time that is not shorter than 99 of 100.
 func (l *lockSum) p99() int64 {
-	const of = 0.99
-	return l.times[max(int(math.Ceil(of*float64(len(l.times))))-1, 0)]
+	const of, all = 99, 100
+	if l.lengths == nil {
+		return l.times[(of*len(l.times)+all-1)/all-1]
+	}
+	n, below := int64(0), int64(0)
+	for _, waits := range l.lengths {
+		n += waits
+	}
+	for _, ns := range slices.Sorted(maps.Keys(l.lengths)) {
+		if below += l.lengths[ns]; all*below >= of*n {
+			return ns
+		}
+	}
+	return 0
+}
+
+// p99 returns that of a lock, as durations have it, if it is not to be exact.
+func (a *answers) p99(l *lockSum) int64 {
+	if a.f.Exact {
+		return l.p99()
+	}
+	return atMost(l.p99())
 }
 
 // top answers which locks cost most.
@@ -333,15 +454,15 @@ func (a *answers) top() (columns []string, rows [][]any, err error) {
 	}
 	of := map[fleet.Order]func(*lockSum) float64{
 		fleet.ByTotal:   func(l *lockSum) float64 { return math.Round(l.total[0]) },
-		fleet.ByDevices: func(l *lockSum) float64 { return float64(len(l.devices[0])) },
-		fleet.ByP99:     func(l *lockSum) float64 { return float64(l.p99()) },
-		fleet.ByWaits:   func(l *lockSum) float64 { return float64(len(l.times)) },
+		fleet.ByDevices: func(l *lockSum) float64 { return float64(l.devices[0].count()) },
+		fleet.ByP99:     func(l *lockSum) float64 { return float64(a.p99(l)) },
+		fleet.ByWaits:   func(l *lockSum) float64 { return float64(l.waits) },
 	}[a.f.By]
 	list, err := a.first(of)
 	for _, l := range list {
 		const percent, tenths = 100, 10
-		share := math.Round(percent*tenths*float64(len(l.devices[0]))/float64(len(a.known))) / tenths
-		rows = append(rows, append([]any{int64(math.Round(l.total[0])), int64(len(l.times)), int64(len(l.devices[0])), share, l.p99()}, l.where()...))
+		share := math.Round(percent*tenths*float64(l.devices[0].count())/float64(len(a.known))) / tenths
+		rows = append(rows, append([]any{int64(math.Round(l.total[0])), l.waits, l.devices[0].count(), share, a.p99(l)}, l.where()...))
 	}
 	return columns, rows, err
 }
@@ -381,7 +502,7 @@ func (a *answers) diff() (columns []string, rows [][]any, err error) {
 	each := func(l *lockSum, side int) float64 { return math.Round(l.total[side] / n[side]) }
 	list, err := a.first(func(l *lockSum) float64 { return each(l, 1) - each(l, 0) })
 	for _, l := range list {
-		rows = append(rows, append([]any{int64(each(l, 0)), int64(each(l, 1)), int64(len(l.devices[0])), int64(len(l.devices[1]))}, l.where()...))
+		rows = append(rows, append([]any{int64(each(l, 0)), int64(each(l, 1)), l.devices[0].count(), l.devices[1].count()}, l.where()...))
 	}
 	return columns, rows, err
 }

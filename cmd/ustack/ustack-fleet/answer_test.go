@@ -74,13 +74,14 @@ func TestAnswer(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "it's")
 	fill(t, dir)
 	const top = "total_ns,waits,devices,percent,p99_ns,kind,lock,file,build_id,offset,function\n"
-	log, pool, fresh := "5010,2,2,50,5000,mutex,log,,,,\n", "750,5,3,75,300,mutex,pool,,,,\n", "902,3,1,25,900,mutex,new,,,,\n"
+	log, pool, fresh := "5010,2,2,50,5055,mutex,log,,,,\n", "750,5,3,75,303,mutex,pool,,,,\n", "902,3,1,25,903,mutex,new,,,,\n"
 	for args, want := range map[string]string{
 		"top":              top + log + fresh + pool,
 		"top --by=devices": top + pool + log + fresh,
 		"top --by=p99":     top + log + fresh + pool,
 		"top --by=waits":   top + pool + fresh + log,
 		"top --top=1":      top + log,
+		"top --exact":      top + "5010,2,2,50,5000,mutex,log,,,,\n902,3,1,25,900,mutex,new,,,,\n750,5,3,75,300,mutex,pool,,,,\n",
 		"devices --top=2":  "device,os,kernel,reports,duplicates,events,lost,waits,total_ns\nd1,A,,1,0,0,0,0,0\nd2,A,,2,7,0,0,0,0\n",
 		"diff --a=A --b=B": "a_ns,b_ns,a_devices,b_devices,kind,lock,file,build_id,offset,function\n0,902,0,1,mutex,new,,,,\n5,0,1,0,mutex,log,,,,\n325,100,2,1,mutex,pool,,,,\n",
 	} {

@@ -33,14 +33,16 @@ type estimates struct {
 	pairs int
 }
 
-// sample adds a wait of a recording.
-func (e *estimates) sample(s *sampleRow, recording uint64) error {
+// sample adds a wait of a recording of a device.
+func (e *estimates) sample(s *sampleRow, device int32, recording uint64) error {
 	l := e.locks[*s.LockKey]
 	if l == nil {
-		l = &estimated{lockSum: lockSum{key: *s.LockKey, devices: [2]map[string]bool{{}, {}}}, sampled: make(map[sampledKey]float64)}
+		l = &estimated{lockSum: lockSum{key: *s.LockKey}, sampled: make(map[sampledKey]float64)}
 		e.locks[l.key] = l
 	}
-	l.add(s, 0)
+	row := newSum(s)
+	row.add(s)
+	l.add(row, device, 0)
 	if s.Weight == 1 {
 		return nil
 	}
@@ -82,7 +84,7 @@ func (a *answers) estimate() (columns []string, rows [][]any, err error) {
 	for _, l := range list {
 		w := a.estimated.locks[l.key].total()
 		low, high := w.Bounds()
-		row := []any{int64(math.Round(w.Total)), int64(math.Floor(low)), nil, int64(len(l.times)), int64(len(l.devices[0]))}
+		row := []any{int64(math.Round(w.Total)), int64(math.Floor(low)), nil, l.waits, l.devices[0].count()}
 		if high < math.MaxInt64 {
 			row[2] = int64(math.Ceil(high))
 		}

@@ -248,7 +248,14 @@ func TestStoreDamaged(t *testing.T) {
 	if err != nil || len(parts) != 1 {
 		t.Fatal(parts, err)
 	}
-	name := filepath.Join(parts[0], tableSamples+".parquet")
+	for table, args := range map[string][]string{tableSamples: {"fleet", "top", "--exact"}, tableSums: {"fleet", "top"}, tableDurations: {"fleet", "top"}, tableDevices: {"fleet", "devices"}} {
+		t.Run(table, func(t *testing.T) { damaged(t, filepath.Join(parts[0], table+tableSuffix), append(args, db)...) })
+	}
+}
+
+// damaged damages a table, and expects a question to fail.
+func damaged(t *testing.T, name string, args ...string) {
+	t.Helper()
 	whole, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
@@ -261,8 +268,9 @@ func TestStoreDamaged(t *testing.T) {
 	}
 	for _, text := range damaged {
 		writeFile(t, name, text)
-		if _, messages := ran(t, command.Failure, "fleet", "top", db); !strings.Contains(messages, name) {
+		if _, messages := ran(t, command.Failure, args...); !strings.Contains(messages, name) {
 			t.Errorf("%d bytes: %s", len(text), messages)
 		}
 	}
+	writeFile(t, name, whole)
 }

@@ -71,7 +71,7 @@ FROM samples
 WHERE ns IS NOT NULL AND lock_key IS NOT NULL%s
   AND %s
   AND %s
-GROUP BY lock_key`, remoteP99, remoteWhere, remoteLocks(f), countedOnce, countedHere), string(f.By))
+GROUP BY lock_key`, remoteP99(f), remoteWhere, remoteLocks(f), countedOnce, countedHere), string(f.By))
 }
 
 // remoteLocks limits samples to those of locks, if that is wanted.
@@ -97,9 +97,17 @@ ANY LEFT JOIN (
 ORDER BY %s DESC, lock_key`, columns, rows, order, f.Top, order)
 }
 
-// remoteP99 is the smallest time that is not shorter than 99 of 100: ClickHouse takes the
-// element at floor(level * n), and this is to be the one at ceil(0.99 * n) - 1.
-const remoteP99 = "quantileExact(0.98999999999)(ns)"
+// remoteP99 is the smallest time that is not shorter than 99 of 100, as atMost rounds it if it is not
+// to be exact. ClickHouse takes the element at floor(level * n), and this is to be the one at
+// ceil(0.99 * n) - 1.
+func remoteP99(f *fleet.Ask) string {
+	const exact = "quantileExact(0.98999999999)(assumeNotNull(ns))"
+	if f.Exact {
+		return exact
+	}
+	step := fmt.Sprintf("greatest(intDiv(roundToExp2(%s), %d), 1)", exact, 1<<(durationBits-1))
+	return fmt.Sprintf("toInt64((intDiv(%[1]s, %[2]s) + 1) * %[2]s - 1)", exact, step)
+}
 
 // remoteWhere are the columns that say which lock it is.
 const remoteWhere = `min(lock_kind) AS kind, min(lock_name) AS lock, minIf(site_path, lock_name IS NULL) AS file,

@@ -125,6 +125,9 @@ const (
 	tableFrames  = "frames"
 	tableSamples = "samples"
 	tableDevices = "devices"
+	// Those of older versions have no sums and no durations: see addSums.
+	tableSums      = "sums"
+	tableDurations = "durations"
 	// tableFunctions is made of the others, by symbolize.
 	tableFunctions = "functions"
 )

@@ -64,10 +64,13 @@ func (s *store) take() (err error) {
 // newPrefix begins the name of a part that is being filled.
 const newPrefix = ".ustack-export-"
 
-// load learns what is in the directory.
+// load learns what is in the directory, and adds the sums that tables of older versions lack.
 func (s *store) load() error {
 	parts, err := partsOf(s.dir)
 	for _, part := range parts {
+		if has, failed := haveSums([]string{part}); failed != nil || !has {
+			err = errors.Join(err, failed, s.addSums(part))
+		}
 		err = errors.Join(err,
 			eachRow(part, tableDevices, func(d *deviceRow) error { s.reports[d.Report] = true; return nil }),
 			eachRow(part, tableStacks, func(k *stackRow) error { s.stacks[k.Stack] = true; return nil }),
@@ -222,11 +225,12 @@ func checkSum(name string) error {
 type part struct {
 	dir     string
 	files   []*os.File
-	sums    []*xxhash.Digest // of the files
+	hashes  []*xxhash.Digest // of the files
 	stacks  *parquet.GenericWriter[stackRow]
 	frames  *parquet.GenericWriter[frameRow]
 	samples *parquet.GenericWriter[sampleRow]
 	devices *parquet.GenericWriter[deviceRow]
+	summary
 }
 
 // newPart begins a part.
@@ -240,6 +244,9 @@ func (s *store) newPart() (*part, error) {
 	p.frames, err = newWriter[frameRow](p, tableFrames, err)
 	p.samples, err = newWriter[sampleRow](p, tableSamples, err)
 	p.devices, err = newWriter[deviceRow](p, tableDevices, err)
+	if err == nil {
+		err = p.begin(p)
+	}
 	if err != nil {
 		return nil, errors.Join(err, p.abandon())
 	}
@@ -261,7 +268,7 @@ func newWriter[T any](p *part, table string, before error) (*parquet.GenericWrit
 		return nil, fmt.Errorf("creating a table: %w", err)
 	}
 	sum := xxhash.New()
-	p.files, p.sums = append(p.files, file), append(p.sums, sum)
+	p.files, p.hashes = append(p.files, file), append(p.hashes, sum)
 	return parquet.NewGenericWriter[T](io.MultiWriter(file, sum), parquet.Compression(&parquet.Zstd), parquet.MaxRowsPerRowGroup(groupRows),
 		parquet.PageBufferSize(pageBytes), parquet.DataPageStatistics(true), parquet.CreatedBy("ustack", "", ""),
 		parquet.DefaultEncodingFor(parquet.Int64, &parquet.DeltaBinaryPacked)), nil
@@ -287,6 +294,9 @@ func (s *store) add(p *part, c *collector) error {
 	if _, err := p.samples.Write(c.samples); err != nil {
 		return fmt.Errorf("writing the samples: %w", err)
 	}
+	if err := p.summary.add(c.samples); err != nil {
+		return err
+	}
 	if _, err := p.devices.Write([]deviceRow{c.device}); err != nil {
 		return fmt.Errorf("writing the devices: %w", err)
 	}
@@ -296,19 +306,12 @@ func (s *store) add(p *part, c *collector) error {
 
 // finish has the part appear under a name.
 func (p *part) finish(name string) error {
-	return p.publish(name, p.stacks.Close(), p.frames.Close(), p.samples.Close(), p.devices.Close())
+	return p.publish(name, p.stacks.Close(), p.frames.Close(), p.samples.Close(), p.devices.Close(), p.end())
 }
 
 // publish has the directory appear under a name, unless its writers have ended with errors.
 func (p *part) publish(name string, ended ...error) error {
-	err := errors.Join(ended...)
-	for i, f := range p.files {
-		err = errors.Join(err, f.Sync(), f.Close(), writeSum(f.Name(), p.sums[i].Sum64()))
-	}
-	p.files = nil
-	if err == nil {
-		err = syncDir(p.dir)
-	}
+	err := p.complete(ended...)
 	if err == nil {
 		err = os.Chmod(p.dir, 0o777&^umask())
 	}
@@ -322,6 +325,20 @@ func (p *part) publish(name string, ended ...error) error {
 		return errors.Join(fmt.Errorf("writing the tables: %w", err), p.abandon())
 	}
 	return nil
+}
+
+// complete brings the tables onto the disk, with their sums, unless their writers have ended with
+// errors.
+func (p *part) complete(ended ...error) error {
+	err := errors.Join(ended...)
+	for i, f := range p.files {
+		err = errors.Join(err, f.Sync(), f.Close(), writeSum(f.Name(), p.hashes[i].Sum64()))
+	}
+	p.files = nil
+	if err != nil {
+		return err
+	}
+	return syncDir(p.dir)
 }
 
 // syncDir brings the names of a directory onto the disk.

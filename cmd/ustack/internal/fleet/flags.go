@@ -94,11 +94,16 @@ type Ask struct {
 	By    Order
 	Locks bool // without futexes that are waited for as for an event
 	SQL   bool // print the question
+	// Exact: answer from single samples, without sums, and do not round percentiles.
+	Exact bool
 	// Functions is the file with the table functions of Dir, "" if there is none. It is set
 	// before Statement is called.
 	Functions string
 	// Older: no table of Dir has the later columns of devices. It is set before Statement is called.
-	Older  bool
+	Older bool
+	// Sums: all tables of Dir have sums, which the question takes. It is set before Statement is
+	// called.
+	Sums   bool
 	Format query.Format
 	To     destination.Flags
 }
@@ -118,6 +123,7 @@ func ParseAsk(args []string, stdout io.Writer) (*Ask, error) {
 	fs.StringVar(&f.B, "b", "", "for diff: ... with devices of this `OS`, in which it is new")
 	fs.BoolVar(&f.Locks, "locks", false, "locks only, and no condition variables, joins and the like")
 	fs.BoolVar(&f.SQL, "sql", false, "print the question as SQL for DuckDB or ClickHouse, and do not answer it")
+	fs.BoolVar(&f.Exact, "exact", false, "for top and diff: count single samples, and not their sums, with p99 as it is: takes longer")
 	fs.StringVar(&f.Credentials, "credentials", "", "take USER:PASSWORD of the server from `FILE`, and not from the environment")
 	if err := parseMixed(fs, args, stdout, &f); err != nil {
 		return nil, err
@@ -160,6 +166,8 @@ func (f *Ask) check() error {
 		return errors.New("--a and --b are the same operating system")
 	case f.Question != Diff && f.A+f.B != "":
 		return errors.New("--a and --b are for diff")
+	case f.Exact && f.Question != Top && f.Question != Diff:
+		return errors.New("--exact is for top and diff")
 	case f.Locks && f.Question == Devices:
 		return errors.New("--locks is for top, diff, causes and estimate")
 	case f.Question.inMemory() && (f.SQL || f.Server != nil):

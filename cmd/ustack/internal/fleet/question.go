@@ -61,9 +61,12 @@ func (f *Ask) Statement() string {
 // topSQL chooses the locks first, by what they are sorted by alone, and answers the rest for these:
 // devices, percentiles and names of all locks would take several times as much time and memory.
 func (f *Ask) topSQL() string {
+	if f.Sums {
+		return f.topOfSums()
+	}
 	return f.named("total_ns, waits, devices, percent, p99_ns", fmt.Sprintf(`SELECT lock_key, %[1]s AS total_ns, %[2]s AS waits,
   %[3]s AS devices,
-  round(100.0 * count(DISTINCT device) / (SELECT count(DISTINCT device) FROM %[5]s), 1) AS percent,
+  %[11]s AS percent,
   %[4]s AS p99_ns,
   %[6]s
 FROM %[7]s
@@ -73,7 +76,28 @@ WHERE lock_key IN (
   GROUP BY lock_key
   ORDER BY %[9]s DESC, lock_key
   LIMIT %[10]d)%[8]s
-GROUP BY lock_key`, orderSQL[ByTotal], orderSQL[ByWaits], orderSQL[ByDevices], orderSQL[ByP99], f.table("devices"), whereSQL, f.countedSQL(), f.locksSQL(), orderSQL[f.By], f.Top), string(f.By))
+GROUP BY lock_key`, orderSQL[ByTotal], orderSQL[ByWaits], orderSQL[ByDevices], f.p99SQL(), f.table("devices"), whereSQL, f.countedSQL(), f.locksSQL(), f.orderBy(), f.Top, f.percentSQL()), string(f.By))
+}
+
+// percentSQL is the share of devices that wait for a lock.
+func (f *Ask) percentSQL() string {
+	return fmt.Sprintf("round(100.0 * count(DISTINCT device) / (SELECT count(DISTINCT device) FROM %s), 1)", f.table("devices"))
+}
+
+// p99SQL is the time that 99 of 100 samples do not exceed.
+func (f *Ask) p99SQL() string {
+	if f.Exact {
+		return orderSQL[ByP99]
+	}
+	return atMost(orderSQL[ByP99])
+}
+
+// orderBy is the column by which locks are sorted.
+func (f *Ask) orderBy() string {
+	if f.By == ByP99 {
+		return f.p99SQL()
+	}
+	return orderSQL[f.By]
 }
 
 // orderSQL are the columns by which locks are sorted.
@@ -105,6 +129,11 @@ func (f *Ask) severalSQL() string {
 // firstSQL is the condition of a wait that counts in its report: of the reports in which it is,
 // the one with the lowest key.
 const firstSQL = "(tid IS NULL OR time IS NULL OR report = min(report) OVER (PARTITION BY device, tid, time, ns))"
+
+// againSQL are waits that count in another report.
+func (f *Ask) againSQL() string {
+	return fmt.Sprintf("SELECT * FROM %s WHERE ns IS NOT NULL AND report IN (%s)\n    QUALIFY NOT %s", f.table("samples"), f.severalSQL(), firstSQL)
+}
 
 // countedSQL are the waits with a time, each once. Few reports need a comparison: the others
 // are not part of it.
@@ -150,14 +179,13 @@ FROM (
 LEFT JOIN (
   SELECT device, count(*) AS waits, sum(ns) AS ns
   FROM (
-    SELECT device, ns FROM %s WHERE ns IS NOT NULL AND report IN (%s)
-    QUALIFY NOT %s
+    %s
   )
   GROUP BY device
 ) r ON r.device = d.device
 ORDER BY total_ns DESC, d.device
 LIMIT %d;
-`, duplicates, f.table("devices"), f.table("samples"), f.severalSQL(), firstSQL, f.Top)
+`, duplicates, f.table("devices"), f.againSQL(), f.Top)
 }
 
 func (f *Ask) diffSQL() string {
@@ -173,7 +201,7 @@ SELECT lock_key,
   count(DISTINCT device) FILTER (os = %[3]s) AS a_devices, count(DISTINCT device) FILTER (os = %[4]s) AS b_devices,
   %[6]s
 FROM s
-GROUP BY lock_key)`, f.table("devices"), f.countedSQL(), quote(f.A), quote(f.B), f.locksSQL(), whereSQL), "b_ns - a_ns")
+GROUP BY lock_key)`, f.table("devices"), f.rowsSQL(), quote(f.A), quote(f.B), f.locksSQL(), whereSQL), "b_ns - a_ns")
 }
 
 // table returns the files of a table. Those of devices can be of versions with different columns.

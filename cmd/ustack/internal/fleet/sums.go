@@ -1,0 +1,94 @@
+package fleet
+
+import "fmt"
+
+// The questions are answered from the tables that sum up samples, but for reports of recordings with
+// reports of the same time: which of their waits count, only samples say.
+
+// TakesSums reports whether a question is answered from sums, if there are any.
+func (f *Ask) TakesSums() bool {
+	return !f.Exact && f.Server == nil && (f.Question == Top || f.Question == Diff)
+}
+
+// rowsSQL are rows by which waits are summed up: sums, or else single waits.
+func (f *Ask) rowsSQL() string {
+	if !f.Sums {
+		return f.countedSQL()
+	}
+	const columns = "report, device, lock_key, is_lock, lock_kind, lock_name, site_path, site_build_id, site_offset, site_ran, ns, weight"
+	return fmt.Sprintf(`(
+  SELECT %[1]s, waits, more FROM %[2]s WHERE report NOT IN (%[3]s)
+  UNION ALL
+  SELECT %[1]s, 1 AS waits, true AS more FROM %[4]s WHERE ns IS NOT NULL AND report IN (%[3]s)
+  QUALIFY %[5]s
+)`, columns, f.table("sums"), f.severalSQL(), f.table("samples"), firstSQL)
+}
+
+// topOfSums is topSQL for tables with sums.
+func (f *Ask) topOfSums() string {
+	order := map[Order]string{ByTotal: orderSQL[ByTotal], ByWaits: sumOfWaits, ByDevices: f.devicesOfLocks()}[f.By]
+	chosen := fmt.Sprintf(`SELECT lock_key FROM %s
+    WHERE true%s
+    GROUP BY lock_key
+    ORDER BY %s DESC, lock_key
+    LIMIT %d`, f.rowsSQL(), f.locksSQL(), order, f.Top)
+	if f.By == ByP99 {
+		chosen = fmt.Sprintf(`SELECT lock_key FROM (%s)
+    ORDER BY p99_ns DESC, lock_key
+    LIMIT %d`, f.p99OfSums("true"), f.Top)
+	}
+	return f.named("total_ns, waits, devices, percent, p99_ns", fmt.Sprintf(`WITH chosen AS MATERIALIZED (
+  %s
+)
+SELECT * FROM (
+  SELECT lock_key, %s AS total_ns, %s AS waits,
+    %s AS devices,
+    %s AS percent,
+    %s
+  FROM %s
+  WHERE lock_key IN (SELECT lock_key FROM chosen)%s
+  GROUP BY lock_key
+)
+JOIN (%s) USING (lock_key)`, chosen, orderSQL[ByTotal], sumOfWaits, orderSQL[ByDevices], f.percentSQL(), whereSQL, f.rowsSQL(), f.locksSQL(),
+		f.p99OfSums("lock_key IN (SELECT lock_key FROM chosen)")), string(f.By))
+}
+
+const sumOfWaits = "CAST(sum(waits) AS BIGINT)"
+
+// devicesOfLocks counts the devices of each lock. Of a device with one report, that is the number of
+// rows, and no set of all pairs of device and lock is needed.
+func (f *Ask) devicesOfLocks() string {
+	single := fmt.Sprintf("report IN (SELECT any_value(report) FROM %s GROUP BY device HAVING count(*) = 1)", f.table("devices"))
+	if !f.Locks {
+		single += " AND NOT more"
+	}
+	return fmt.Sprintf("count(*) FILTER (%[1]s) + count(DISTINCT device) FILTER (NOT (%[1]s))", single)
+}
+
+// p99OfSums are locks with the time that 99 of 100 of their waits do not exceed, for those that meet
+// a condition. Waits that do not count are taken off again.
+func (f *Ask) p99OfSums(condition string) string {
+	condition += f.locksSQL()
+	return fmt.Sprintf(`SELECT lock_key, min(at_most_ns) AS p99_ns FROM (
+    SELECT lock_key, at_most_ns, sum(waits) OVER (PARTITION BY lock_key ORDER BY at_most_ns) AS below, sum(waits) OVER (PARTITION BY lock_key) AS n
+    FROM (
+      SELECT lock_key, at_most_ns, CAST(sum(waits) AS BIGINT) AS waits FROM (
+        SELECT lock_key, is_lock, at_most_ns, waits FROM %s
+        UNION ALL
+        SELECT lock_key, is_lock, %s AS at_most_ns, -1 AS waits FROM (
+    %s
+        )
+      )
+      WHERE %s
+      GROUP BY lock_key, at_most_ns
+      HAVING sum(waits) > 0
+    )
+  )
+  WHERE 100 * below >= 99 * n
+  GROUP BY lock_key`, f.table("durations"), atMost("ns"), f.againSQL(), condition)
+}
+
+// atMost is a duration, rounded up as the table durations has it: 7 bits of it count.
+func atMost(ns string) string {
+	return fmt.Sprintf("((((%[1]s) >> greatest(length(bin(%[1]s)) - 7, 0)) + 1) << greatest(length(bin(%[1]s)) - 7, 0)) - 1", ns)
+}
