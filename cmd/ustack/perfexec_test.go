@@ -205,6 +205,35 @@ func (w *execWorld) attributed(t *testing.T, seed uint64) (files *frameFiles, lo
 	return files, lost
 }
 
+// TestPerfSharedMemory: perf does not record that a child shares the memory of its parent, which has
+// what the child maps over its code: the same stack as before has another file, or none.
+func TestPerfSharedMemory(t *testing.T) {
+	w := newExecWorld(1)
+	w.room = 1 << 30
+	const parent, child = 10, 20
+	w.exec(0, parent)
+	for range 20 {
+		w.now++
+		w.sample(0, parent)
+	}
+	w.now++
+	w.put(0, unix.PERF_RECORD_FORK, 0, child, false, uint32(child), uint32(parent), uint32(child), uint32(parent), w.now)
+	w.now++
+	w.procs[child] = w.procs[parent]
+	w.reload(0, child)
+	for range 20 {
+		w.now++
+		w.sample(0, parent)
+		w.sample(0, child)
+	}
+	w.drain()
+	// The parent has the program, and the library until the child maps over it; the child has both.
+	files, lost := w.attributed(t, 1)
+	if files.unnamed == 0 || files.named <= 3*files.unnamed || lost > 0 {
+		t.Errorf("%d frames have a file, %d a claimed one, %d none, %d records lost", files.named, files.claimed, files.unnamed, lost)
+	}
+}
+
 // TestPerfLate: a mapping whose record perf wrote after samples of later times had its place
 // from its own time on, also for stacks that were seen before it.
 func TestPerfLate(t *testing.T) {

@@ -24,16 +24,21 @@ type Recorded struct {
 	// LostSince is when the first records were lost, space.Forever if none were: since
 	// then a mapping may be missing.
 	LostSince tracefs.Time
+	// Changed, if it is set, is called with a process of which something is unknown from a time
+	// on because of another one's record.
+	Changed func(pid int, t tracefs.Time)
 
-	losses []loss // in order
-	names  filemap.Names
-	ids    map[string]*listedFile
+	kin            kin
+	untrackedSince tracefs.Time // space.Forever if all were looked at
+	losses         []loss       // in order
+	names          filemap.Names
+	ids            map[string]*listedFile
 }
 
 // NewRecorded returns a history without any record. clock is the trace clock of their
 // times.
 func NewRecorded(spaces *space.Spaces, clock string) *Recorded {
-	r := &Recorded{History: newHistory(spaces), LostSince: space.Forever}
+	r := &Recorded{History: newHistory(spaces), LostSince: space.Forever, untrackedSince: space.Forever, kin: kin{most: maxLooked}}
 	r.History.Clock = clock
 	r.History.Unsure.begin(0, 0)
 	return r
@@ -121,6 +126,7 @@ func (r *Recorded) Add(rec *perf.Record) {
 	case rec.Type == unix.PERF_RECORD_MMAP, rec.Type == unix.PERF_RECORD_MMAP2:
 		r.mapped(rec)
 	case rec.Exec():
+		r.kin.leave(rec.PID)
 		h.exec(rec.PID, r.names.Intern(rec.Name), rec.Time)
 	case rec.Type == unix.PERF_RECORD_COMM && rec.PID == rec.TID:
 		if rec.Time == 0 {
@@ -129,18 +135,33 @@ func (r *Recorded) Add(rec *perf.Record) {
 		h.comm(rec.PID, r.names.Intern(rec.Name), rec.Time)
 	case rec.Type == unix.PERF_RECORD_COMM && rec.Time == 0,
 		rec.Type == unix.PERF_RECORD_FORK && (rec.Time == 0 || rec.Misc&miscForkExec != 0):
+		if rec.Type == unix.PERF_RECORD_FORK && !rec.Thread() {
+			r.forked(rec)
+		}
 		h.seen(rec.PID, rec.TID, rec.Time)
 	case rec.Thread():
 		h.thread(rec.PID, rec.TID, rec.Time)
 	case rec.Type == unix.PERF_RECORD_FORK:
+		r.forked(rec)
 		h.fork(max(rec.ParentPID, 0), rec.PID, rec.Time)
 	case rec.Type == unix.PERF_RECORD_EXIT:
-		_ = h.exit(rec.PID, rec.TID, rec.Time)
+		if h.exit(rec.PID, rec.TID, rec.Time) {
+			r.kin.leave(rec.PID)
+		}
+	}
+}
+
+// forked notes that a process was made, or had been when perf began.
+func (r *Recorded) forked(rec *perf.Record) {
+	if !r.kin.forked(rec.ParentPID, rec.PID, rec.Time) {
+		r.untracked(rec.Time)
 	}
 }
 
 // mapped adds a mapping. A process gets a vDSO when it executes a program, and at no other
-// time: if it has another one already, the record of that exec was lost.
+// time, but by arch_prctl(ARCH_MAP_VDSO_64 and its like), which is for CRIU: if it has another one
+// already, the record of that exec was lost. As the new one can be that of 32-bit programs, which has
+// other functions at the same offsets, it is none whose functions are known.
 func (r *Recorded) mapped(rec *perf.Record) {
 	m := mapping(rec, &r.names)
 	h := r.History
@@ -151,7 +172,12 @@ func (r *Recorded) mapped(rec *perf.Record) {
 		v := h.Spaces.Space(rec.PID).At(rec.Time)
 		if v != nil && v.From < rec.Time && otherVDSO(v, m.Start) {
 			h.exec(rec.PID, v.Comm, rec.Time)
+			r.kin.leave(rec.PID)
+			m.Kind = procmap.Special
 		}
+	}
+	if rec.Time > 0 {
+		r.over(rec.PID, &m, rec.Time)
 	}
 	_ = h.mapped(rec.PID, &m, rec.Time)
 }
@@ -181,6 +207,9 @@ func (r *Recorded) lose(from, to tracefs.Time) {
 // Missed returns the end of the last loss that began until a time: a program that began before
 // that may have been replaced by another one, unseen. ok is false if there is none.
 func (r *Recorded) Missed(t tracefs.Time) (until tracefs.Time, ok bool) {
+	if t >= r.untrackedSince {
+		return space.Forever, true
+	}
 	i := sort.Search(len(r.losses), func(i int) bool { return r.losses[i].from > t })
 	if i == 0 {
 		return 0, false

@@ -66,6 +66,9 @@ func TestRecorded(t *testing.T) {
 			t.Errorf("%s has no build ID", c.want)
 		}
 	}
+	if p, ok := r.History.Lookup(20, 0x6000, 510); !ok || p.Mapping.File.Kind != procmap.Special {
+		t.Errorf("what may be the vDSO of 32-bit programs is %+v, %v", p, ok)
+	}
 	if r.LostSince != 450 || r.FileIDs() != 1 {
 		t.Errorf("lost since %d, %d build IDs", r.LostSince, r.FileIDs())
 	}

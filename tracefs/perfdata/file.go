@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/tracefs"
 	"ustack/tracefs/binary"
 	"ustack/tracefs/format"
 	"ustack/tracefs/perf"
@@ -304,10 +305,8 @@ func padded(n uint32) uint64 { return (uint64(n) + 7) &^ 7 }
 // returns. An error that ends the reading is the one that reading the samples meets, too.
 func (f *File) SideBand(take func(*perf.Record)) {
 	spaces := newSpaces()
-	defer func() {
-		spaces.sort()
-		f.spaces = spaces
-	}()
+	f.spaces = spaces
+	defer spaces.sort()
 	o := newOrdered(f, nil)
 	defer o.close()
 	o.beside = true
@@ -326,6 +325,10 @@ func (f *File) SideBand(take func(*perf.Record)) {
 		}
 	}
 }
+
+// Changed notes that a record of another process has changed what is known of a process from a
+// time on. It may be called by the function that SideBand has been given.
+func (f *File) Changed(pid int, t tracefs.Time) { f.spaces.changed(int32(pid), uint64(t)) }
 
 // changes returns when processes have changed.
 func (f *File) changes() *spaces {

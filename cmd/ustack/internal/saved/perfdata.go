@@ -29,6 +29,7 @@ func (t *Trace) useRecorded() error {
 	for i := range f.BuildIDs {
 		rec.FileID(f.BuildIDs[i].Name, f.BuildIDs[i].ID)
 	}
+	rec.Changed = f.Changed
 	f.SideBand(rec.Add)
 	t.copies.open(f, t.options.Files[0], rec)
 	a := &recorded{threads: rec.History.Threads, spaces: rec.History.Spaces, lost: rec.LostSince, missed: rec.Missed}
