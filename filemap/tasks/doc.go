@@ -25,6 +25,7 @@
 //     still be under way then: a process counts as known when each of its threads has been
 //     seen outside of such calls (see outside).
 //
-// What goes unseen: system calls of 32-bit processes, which get no files therefore; those that
-// a 64-bit process makes with int 0x80; brk, where a program has mapped a file over its heap.
+// What goes unseen: system calls of 32-bit processes, which get no files therefore; brk, where a
+// program has mapped a file over its heap. A 64-bit process that calls as a 32-bit one does, or by
+// the x32 ABI, has no files from then on (see foreign.go).
 package tasks

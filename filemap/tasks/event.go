@@ -28,6 +28,7 @@ const (
 	Exec                    // execve, execveat
 	Clone                   // fork, vfork, clone, clone3
 	KeepForFork             // madvise(MADV_DONTFORK), process_madvise
+	Foreign                 // a 32-bit call of a 64-bit process, or one of the x32 ABI, see foreign.go: number, arguments
 
 	Born     // task_newtask: the new task, clone_flags
 	Executed // sched_process_exec: the PID, the TID before
@@ -104,7 +105,7 @@ func (s *spec) returns() (spec, bool) {
 
 // allSpecs are the specs with the returns of calls.
 func allSpecs() []spec {
-	all := slices.Clone(specs)
+	all := append(slices.Clone(specs), foreignSpecs()...)
 	for i := range specs {
 		if back, ok := specs[i].returns(); ok {
 			all = append(all, back)
@@ -157,7 +158,7 @@ func (d *Decoder) add(s spec, e *format.Event) error {
 	into := decoding{spec: s}
 	for _, name := range s.fields {
 		f := e.Field(name)
-		if f == nil || f.Loc != format.Inline || f.Array || f.Size != 8 && f.Size != 4 {
+		if f == nil || f.Loc != format.Inline || f.Array != (name == argsField) || f.Size != 4 && f.Size%8 != 0 {
 			return fmt.Errorf("no field %s of 4 or 8 bytes", name)
 		}
 		into.fields = append(into.fields, *f)
@@ -174,16 +175,18 @@ func (d *Decoder) Decode(r *raw.Record) (e Event, ok bool) {
 		return e, false
 	}
 	e = Event{Time: r.Time, TID: int(r.TID), Kind: into.spec.kind, Return: into.spec.ret}
+	args := e.Args[:0]
 	for i := range into.fields {
 		f := &into.fields[i]
 		if f.Offset+f.Size > len(r.Data) {
 			return e, false
 		}
-		if f.Size == 8 {
-			e.Args[i] = binary.NativeEndian.Uint64(r.Data[f.Offset:])
-		} else {
-			e.Args[i] = uint64(binary.NativeEndian.Uint32(r.Data[f.Offset:]))
+		if f.Size == 4 {
+			args = append(args, uint64(binary.NativeEndian.Uint32(r.Data[f.Offset:])))
+		}
+		for at := f.Offset; at+8 <= f.Offset+f.Size && len(args) < cap(args); at += 8 {
+			args = append(args, binary.NativeEndian.Uint64(r.Data[at:]))
 		}
 	}
-	return e, r.TID > 0
+	return e, r.TID > 0 && (e.Kind != Foreign || isForeign(&e))
 }

@@ -24,8 +24,11 @@ func formatsOf(t testing.TB, leaveOut string) (list []*format.Event) {
 		at := 8
 		for _, name := range s.fields {
 			size := 8
-			if name == "pid" || name == "old_pid" {
+			switch name {
+			case "pid", "old_pid":
 				size = 4
+			case argsField:
+				name, size = "args[6]", 48
 			}
 			fmt.Fprintf(&text, "\tfield:unsigned long %s;\toffset:%d;\tsize:%d;\tsigned:0;\n", name, at, size)
 			at += size

@@ -73,11 +73,13 @@ func (t *Tasks) Add(e Event) {
 		return
 	}
 	m := t.of(e.TID, e.Time)
-	if m != nil {
+	if m != nil && e.Kind != Foreign {
 		t.called(m)
 	}
 	switch {
 	case m == nil:
+	case e.Kind == Foreign:
+		t.foreign(m, e.Time)
 	case e.Return:
 		t.returned(m, &e)
 	default:
