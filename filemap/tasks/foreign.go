@@ -73,15 +73,15 @@ func isForeign(e *Event) bool {
 
 // foreign notes such a call: nothing is known of the memory from then on, until the process
 // executes another program.
-func (t *Tasks) foreign(m *memory, at tracefs.Time) {
-	t.count(m, at)
+func (k *known) foreign(m *memory, at tracefs.Time) {
+	k.count(m, at)
 	if m.blind {
 		return
 	}
 	m.blind, m.answer = true, nil
 	for _, pid := range m.pids {
-		t.spaces.Lose(pid, at)
-		t.keeps.each(func(s stays) { s.end(pid, at) })
+		k.spaces.Lose(pid, at)
+		k.keeps.each(func(s stays) { s.end(pid, at) })
 	}
-	delete(t.todo, m)
+	delete(k.todo, m)
 }
