@@ -1,6 +1,7 @@
 package text
 
 import (
+	"bytes"
 	"slices"
 
 	"ustack/tracefs"
@@ -71,6 +72,9 @@ func (s *restacker) copyTo(to uint32) {
 func (s *restacker) move(r *tracefs.Record) {
 	s.copyTo(r.End)
 	switch {
+	case r.Kind == tracefs.KindMappingEvent:
+		e := s.b.MappingEvent(r) // points into what the next batch's text will overwrite
+		e.Path, e.BuildID = bytes.Clone(e.Path), bytes.Clone(e.BuildID)
 	case r.Kind != tracefs.KindStack:
 	case r.Template != 0:
 		r.FrameText += s.shift

@@ -203,3 +203,25 @@ func TestRestackDeferred(t *testing.T) {
 		}
 	}
 }
+
+// TestRestackMappingEvent: the path of a mapping event stays what it was when the memory of
+// its batch is another one's.
+func TestRestackMappingEvent(t *testing.T) {
+	const line = "x-1 [000] 1.0: file_map: hash=0x5 path=/lib/a.so build_id={0x1,0x2,0x3,0x4,0x5}\n"
+	b := stockBatch()
+	r := tracefs.Record{Kind: tracefs.KindMappingEvent, Off: uint32(len(b.Text)), Body: uint32(len(b.Text) + len("x-1 [000] 1.0: "))}
+	b.Text = append(b.Text, line...)
+	r.End = uint32(len(b.Text))
+	b.AddMappingEvent(&r, ParseMappingEvent(b.Text[r.Body:]))
+	b.Records = append(b.Records, r)
+	var k Restacker
+	k.Restack(b, []Unwound{{1, unwoundFrames(0x10)}})
+	other := stockBatch()
+	for range 3 { // its text goes where that of the first one was
+		k.Restack(other, []Unwound{{1, unwoundFrames(0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70, 0x80, 0x90)}})
+	}
+	e := b.MappingEvent(&b.Records[len(b.Records)-1])
+	if string(e.Path) != "/lib/a.so" || string(e.BuildID) != "0x1,0x2,0x3,0x4,0x5" {
+		t.Errorf("the file is %q, build ID %q", e.Path, e.BuildID)
+	}
+}
