@@ -54,12 +54,11 @@ func (s *stitcher) openEvent(h *Pending, i int, rec *tracefs.Record) {
 	if rec.Flags&tracefs.Continued != 0 {
 		return
 	}
-	ref := eventRef{pending: h, seq: h.seq, rec: int32(i), tid: rec.TID, ctx: context(h, rec)}
-	open := s.on(rec)
+	ctx, open := context(h, rec), s.on(rec)
 	list := *open
 	for len(list) > 0 {
 		last := &list[len(list)-1]
-		if last.tid == ref.tid && last.ctx != ref.ctx && len(list) < maxNested {
+		if last.tid == rec.TID && last.ctx != ctx && len(list) < maxNested {
 			break // an interrupt's, or a nested one
 		}
 		s.noStack(last, NotMissing)
@@ -71,7 +70,17 @@ func (s *stitcher) openEvent(h *Pending, i int, rec *tracefs.Record) {
 	a := &h.Attached[i]
 	a.waits = true
 	h.events++
-	*open = append(list, ref)
+	n := len(list)
+	if n < cap(list) {
+		list = list[:n+1]
+	} else {
+		list = append(list, eventRef{})
+	}
+	// Field by field: a whole one would be written in pieces and copied in larger ones, for
+	// which the processor has to wait.
+	ref := &list[n]
+	ref.pending, ref.seq, ref.rec, ref.tid, ref.ctx = h, h.seq, int32(i), rec.TID, ctx
+	*open = list
 }
 
 // context returns what the flag columns of a record show, but for the second one:

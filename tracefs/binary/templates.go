@@ -43,24 +43,44 @@ func (s *stack) arrays() [3][]byte {
 	return [3][]byte{s.addrs, s.inodes, s.devs}
 }
 
-// mix returns a hash of the arrays' bytes.
-func mix(arrays *[3][]byte) uint64 {
-	const prime, other = 0x9e3779b97f4a7c15, 0xd6e8feb86659fd93
-	h := uint64(prime)
-	for _, a := range arrays {
-		for ; len(a) >= 16; a = a[16:] {
-			h = fold(h^binary.LittleEndian.Uint64(a), other^binary.LittleEndian.Uint64(a[8:]))
-		}
-		if len(a) >= 8 {
-			h = fold(h^binary.LittleEndian.Uint64(a), prime)
-			a = a[8:]
-		}
-		for _, c := range a {
-			h = (h ^ uint64(c)) * prime
-		}
-		h = bits.RotateLeft64(h, 31)
+const prime, other = 0x9e3779b97f4a7c15, 0xd6e8feb86659fd93
+
+// mix returns a hash of the bytes of the stack's arrays. Like is, it looks at the fields
+// themselves: what arrays returns would be read in larger pieces than it was just written in,
+// for which the processor has to wait.
+func (s *stack) mix() uint64 {
+	h := mix(prime, s.addrs)
+	if s.hashed {
+		return mix(h, s.hashes) * prime
 	}
-	return h * prime
+	return mix(mix(h, s.inodes), s.devs) * prime
+}
+
+// mix adds bytes to a hash.
+func mix(h uint64, a []byte) uint64 {
+	for ; len(a) >= 16; a = a[16:] {
+		h = fold(h^binary.LittleEndian.Uint64(a), other^binary.LittleEndian.Uint64(a[8:]))
+	}
+	if len(a) >= 8 {
+		h = fold(h^binary.LittleEndian.Uint64(a), prime)
+		a = a[8:]
+	}
+	for _, c := range a {
+		h = (h ^ uint64(c)) * prime
+	}
+	return bits.RotateLeft64(h, 31)
+}
+
+// is reports whether the slot's template is of a stack with the same arrays.
+func (slot *templateSlot) is(s *stack) bool {
+	raw := &slot.raw
+	if !bytes.Equal(raw[0], s.addrs) {
+		return false
+	}
+	if s.hashed {
+		return bytes.Equal(raw[1], s.hashes) && len(raw[2]) == 0
+	}
+	return bytes.Equal(raw[1], s.inodes) && bytes.Equal(raw[2], s.devs)
 }
 
 // fold returns the product of two numbers, its halves as one.
@@ -75,8 +95,7 @@ func (s *templates) find(st *stack) *templateSlot {
 	if s.off || st.alone || len(st.addrs) == 0 || len(st.addrs)+len(st.hashes)+len(st.inodes)+len(st.devs) > maxTemplate {
 		return nil
 	}
-	arrays := st.arrays()
-	key := mix(&arrays)
+	key := st.mix()
 	slot := &s.slots[key>>(64-templateBits)]
 	if slot.key != key {
 		if slot.template != nil && slot.credit > 0 {
@@ -89,10 +108,8 @@ func (s *templates) find(st *stack) *templateSlot {
 	if slot.template == nil {
 		return slot
 	}
-	for i := range arrays {
-		if !bytes.Equal(arrays[i], slot.raw[i]) {
-			return nil
-		}
+	if !slot.is(st) {
+		return nil
 	}
 	slot.credit = templateCredit
 	return slot

@@ -170,9 +170,10 @@ func (s *Source) print(b *tracefs.Batch, a *attr) {
 		s.counts.withoutCPU++
 		x.cpu = 0
 	}
-	s.at = binary.Moment{CPU: x.cpu, Time: x.time, TID: x.tid, PID: x.pid, Raw: x.raw}
+	at := &s.at // field by field: a whole one would be copied
+	at.CPU, at.Time, at.TID, at.PID, at.Raw = x.cpu, x.time, x.tid, x.pid, x.raw
 	if a.typ != unix.PERF_TYPE_TRACEPOINT {
-		s.at.Raw = nil
+		at.Raw = nil
 	}
 	if !s.printer.Tracepoint(b, &s.at) {
 		s.printer.Event(b, &s.at, a.text(), x.ip, x.period)
