@@ -198,10 +198,11 @@ s AS (
 SELECT lock_key,
   CAST(round(coalesce(sum(ns * weight) FILTER (os = %[3]s), 0) / (SELECT devices FROM os WHERE os = %[3]s)) AS BIGINT) AS a_ns,
   CAST(round(coalesce(sum(ns * weight) FILTER (os = %[4]s), 0) / (SELECT devices FROM os WHERE os = %[4]s)) AS BIGINT) AS b_ns,
-  count(DISTINCT device) FILTER (os = %[3]s) AS a_devices, count(DISTINCT device) FILTER (os = %[4]s) AS b_devices,
+  %[7]s AS a_devices,
+  %[8]s AS b_devices,
   %[6]s
 FROM s
-GROUP BY lock_key)`, f.table("devices"), f.rowsSQL(), quote(f.A), quote(f.B), f.locksSQL(), whereSQL), "b_ns - a_ns")
+GROUP BY lock_key)`, f.table("devices"), f.rowsSQL(), quote(f.A), quote(f.B), f.locksSQL(), whereSQL, f.devicesOfLocks(" AND os = "+quote(f.A)), f.devicesOfLocks(" AND os = "+quote(f.B))), "b_ns - a_ns")
 }
 
 // table returns the files of a table. Those of devices can be of versions with different columns.
