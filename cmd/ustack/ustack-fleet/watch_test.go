@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -84,20 +83,13 @@ func scrape(t *testing.T, address string) map[string]int64 {
 	if err != nil || !strings.HasPrefix(answer.Header.Get("Content-Type"), "text/plain; version=0.0.4") {
 		t.Fatal(err, answer.Header)
 	}
+	values, err := parseMetrics(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
 	now := make(map[string]int64)
-	typed := make(map[string]bool)
-	for line := range strings.Lines(string(text)) {
-		words := strings.Fields(line)
-		if words[0] == "#" {
-			typed[words[2]] = typed[words[2]] || words[1] == "TYPE"
-			continue
-		}
-		value, err := strconv.ParseFloat(words[len(words)-1], 64)
-		name, _, _ := strings.Cut(words[0], "{")
-		if err != nil || len(words) != 2 || !typed[name] {
-			t.Errorf("%q is no metric: %v", line, err)
-		}
-		now[strings.TrimPrefix(words[0], "ustack_watch_")] = int64(value)
+	for name, value := range values {
+		now[strings.TrimPrefix(name, "ustack_watch_")] = int64(value)
 	}
 	return now
 }
