@@ -78,7 +78,7 @@ func (c *calls) count(w *wait, l *lock, r Result, end tracefs.Time) {
 	var segs []Segment
 	var v *division
 	if l.traits.exclusive(w) {
-		h, segs = c.holders.holder(w, l, w.heldUntil(end))
+		h, segs = c.holders.holder(w, l, end)
 		if h.TID != 0 {
 			l.holders.add(h.TID, t)
 		}

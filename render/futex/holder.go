@@ -21,7 +21,8 @@ type Holder struct {
 	Share float64
 	// Sure is high confidence: the futex is a mutex, each unlocking while
 	// threads wait makes a system call, all of those are in the trace, and
-	// the thread's are the most.
+	// the thread's are the most, also if another one had the lock whenever a
+	// woken thread was on its way.
 	Sure bool
 	// Why is what is missing for high confidence, "" if nothing.
 	Why string
@@ -57,10 +58,12 @@ type holders struct {
 // holder finds the owners of a mutex during a wait that has ended. While a thread waits
 // the word says so, so each unlocking makes a call: the thread that makes it has held
 // the lock since the call before, or since the wait began, or if it has itself
-// waited, since that ended. While no thread has marked the lock as waited for, it can
-// change owners unseen: that counts as if it was one more thread. Owners before a
+// waited, since that ended. While no thread has marked the lock as waited for, as between
+// a release and the return of the woken thread, it can change owners unseen: that counts as
+// if it was one more thread, or more of the second one. Owners before a
 // signal broke the wait off, or until it went on, are not looked for.
-func (hs *holders) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []Segment) {
+func (hs *holders) holder(w *wait, l *lock, returned tracefs.Time) (h Holder, segs []Segment) {
+	end := w.heldUntil(returned)
 	hs.past, hs.segs, hs.let, hs.complete = hs.past[:0], hs.segs[:0], hs.let[:0], false
 	if w.site != nil {
 		hs.past, hs.complete = w.site.past.between(hs.past, w.began, end)
@@ -79,6 +82,9 @@ func (hs *holders) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []
 		}
 		from, last = k.at, k
 	}
+	if !w.cmd.PI() {
+		unseen += returned - end
+	}
 	if len(hs.segs) == 0 {
 		if w.waker.tid == 0 {
 			return Holder{Why: "no release is in the trace"}, nil
@@ -86,7 +92,7 @@ func (hs *holders) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []
 		hs.segs, hs.let = append(hs.segs, Segment{w.waker.tid, w.began, end}), append(hs.let, w.waker.stackID())
 	}
 	tid, most, second := mostOf(hs.segs)
-	h.TID, h.Share = tid, float64(most)/float64(max(w.before+end-w.began, 1))
+	h.TID, h.Share = tid, float64(most)/float64(max(w.before+returned-w.began, 1))
 	switch {
 	case w.before > 0:
 		h.Why = "a signal interrupted the wait meanwhile"
@@ -96,7 +102,7 @@ func (hs *holders) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []
 		h.Why = "no wakeup of the thread is in the trace"
 	case float64(most) < clearly*float64(second):
 		h.Why = "several threads held it for about as long"
-	case float64(most) < clearly*float64(unseen):
+	case float64(most) < clearly*float64(second+unseen): // it may have been the same one
 		h.Why = "other threads can have held it unseen for about as long"
 	default:
 		h.Sure = true

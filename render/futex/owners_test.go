@@ -120,3 +120,27 @@ func TestOwnersStale(t *testing.T) {
 		t.Errorf("the owner that was read for another wait is reported: %+v", b)
 	}
 }
+
+// TestHolderOnTheWay: from a release until the woken thread returns, which can be long on a
+// busy machine, other threads can take the lock and release it without a call. Who released
+// it is sure to have held it most only if it did so for longer.
+func TestHolderOnTheWay(t *testing.T) {
+	for _, c := range []struct {
+		returns string
+		share   float64
+		sure    bool
+	}{{"1100", 10.0 / 11, true}, {"5000", 1.0 / 5, false}} {
+		r := reportOf(t, `
+			10 0 0 `+waitCall+`
+			11 1 1000 `+wakeCall+`
+			11 1 1001 sys_futex -> 0x1
+			10 0 `+c.returns+` sys_futex -> 0x0`)
+		if len(r.Longest) != 1 {
+			t.Fatalf("%d waits", len(r.Longest))
+		}
+		h := r.Longest[0].Holder
+		if h.TID != 11 || h.Sure != c.sure || h.Share < c.share-0.01 || h.Share > c.share+0.01 {
+			t.Errorf("returned at %s us: %+v", c.returns, h)
+		}
+	}
+}
