@@ -12,7 +12,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -59,8 +61,11 @@ type setup struct {
 	kill time.Duration
 }
 
-// workloadDir is where the workload is built, "" if it has not been.
-var workloadDir string
+// workloadDir is where workloads are built, "" if none has been.
+var (
+	workloadDir string
+	building    sync.Mutex
+)
 
 func TestMain(m *testing.M) {
 	code := m.Run()
@@ -70,19 +75,44 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-var buildWorkload = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "futex-workload-")
-	if err != nil {
-		return "", err
+// compilers make the workload of a language: C, C++ and Go.
+var compilers = map[string][]string{
+	"c":   {"gcc", "-O1", "-fno-omit-frame-pointer", "testdata/workload.c", "-lpthread"},
+	"cpp": {"g++", "-std=c++20", "-O1", "-fno-omit-frame-pointer", "-pthread", "testdata/workload.cc"},
+	"go":  {"go", "build", "testdata/workload.go"},
+}
+
+// buildWorkload builds the workload that has a mode. Modes of C++ and Go begin with the name
+// of the language.
+func buildWorkload(mode string) (string, error) {
+	building.Lock()
+	defer building.Unlock()
+	language, _, _ := strings.Cut(mode, "-")
+	if compilers[language] == nil {
+		language = "c"
 	}
-	workloadDir = dir
-	bin := filepath.Join(dir, "workload")
-	out, err := exec.Command("gcc", "-O1", "-fno-omit-frame-pointer", "-o", bin, "testdata/workload.c", "-lpthread").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("gcc: %w\n%s", err, out)
+	if workloadDir == "" {
+		dir, err := os.MkdirTemp("", "futex-workload-")
+		if err != nil {
+			return "", err
+		}
+		workloadDir = dir
+	}
+	bin := filepath.Join(workloadDir, "workload-"+language)
+	if _, err := os.Stat(bin); err == nil {
+		return bin, nil
+	}
+	args := slices.Clone(compilers[language])
+	at := 1
+	if language == "go" {
+		at = 2
+	}
+	args = slices.Insert(args, at, "-o", bin)
+	if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%s: %w\n%s", args[0], err, out)
 	}
 	return bin, nil
-})
+}
 
 var instances atomic.Int64
 
@@ -134,7 +164,7 @@ func traced(t *testing.T, s setup) *run {
 	if os.Geteuid() != 0 {
 		cannot(t, "tracing needs root")
 	}
-	bin, err := buildWorkload()
+	bin, err := buildWorkload(s.mode)
 	if err != nil {
 		cannot(t, "the workload cannot be built: "+err.Error())
 	}
@@ -149,11 +179,12 @@ func traced(t *testing.T, s setup) *run {
 	}
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, os.Stderr
+	cmd.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1") // no signals of Go's runtime
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	pid := strconv.Itoa(cmd.Process.Pid)
-	set(t, dir, "set_event_pid", pid)
+	set(t, dir, "set_event_pid", strings.Join(threadsOf(t, pid), " "))
 	set(t, dir, "tracing_on", "1")
 	if _, err := io.WriteString(in, "go\n"); err != nil {
 		t.Fatal(err)
@@ -190,6 +221,20 @@ func traced(t *testing.T, s setup) *run {
 		}
 	}
 	return r
+}
+
+// threadsOf lists the threads of a workload that has not begun: Go's runtime has some by
+// then, any of which may start others.
+func threadsOf(t *testing.T, pid string) (tids []string) {
+	t.Helper()
+	tasks, err := os.ReadDir("/proc/" + pid + "/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range tasks {
+		tids = append(tids, task.Name())
+	}
+	return tids
 }
 
 // copyMaps saves the mappings of a process and its children.
