@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,9 +11,15 @@ import (
 	"ustack/cmd/ustack/internal/tracegen"
 )
 
+var profileData = flag.String("profile.perf-data", "", "the perf.data that BenchmarkReplayPerfData reads")
+
 // BenchmarkReplay runs replay in the process, for profiles:
 //
-//	GOMAXPROCS=1 go test -pgo=off -run '^$' -bench 'Replay(Saved)?$' -cpuprofile cpu.pprof ./cmd/ustack
+//	GOMAXPROCS=1 go test -pgo=off -run '^$' -bench 'Replay(Saved|PerfData)?$|Futex$' -benchtime 6x \
+//		-profile.perf-data FILE -cpuprofile cpu.pprof ./cmd/ustack
+//
+// FILE is what BenchmarkPerfData records. A build with the profile as default.pgo must still
+// be small enough for devices (.ci/run): the more functions a profile has, the larger it is.
 func BenchmarkReplay(b *testing.B) {
 	const size = 64 << 20
 	file := filepath.Join(b.TempDir(), "trace")
@@ -50,6 +57,14 @@ func BenchmarkReplaySaved(b *testing.B) {
 	}
 	b.SetBytes(size)
 	benchmarkRun(b, "replay", "-q", "--symbols", "--build-id=none", "--maps", spaces, trace)
+}
+
+// BenchmarkReplayPerfData does the same with a perf.data.
+func BenchmarkReplayPerfData(b *testing.B) {
+	if *profileData == "" {
+		b.Skip("-profile.perf-data names no file")
+	}
+	benchmarkRun(b, "replay", "-q", "--stitch", "--build-id=none", *profileData)
 }
 
 // stockTrace makes so many bytes of futex calls of a thread.
