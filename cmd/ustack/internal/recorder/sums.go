@@ -238,7 +238,9 @@ func (o *Sums) Sums(st *futex.SummedState) error {
 	loss.Limited = o.minute.limited - o.loss.Limited
 	if counted := loss; o.losses {
 		// Gone and Apart bound what has a row of its own, Limited what is kept: nothing is lost.
-		counted.Gone, counted.Apart, counted.Limited = 0, 0, 0
+		// Waits that began before the recording are no loss either; those of which the beginning is
+		// lost are counted as Waits or Missed, too.
+		counted.Gone, counted.Apart, counted.Limited, counted.Before = 0, 0, 0, 0
 		if counted != (futex.SummedLoss{}) {
 			o.trigger(record.Trigger{Loss: true}.String(), nil)
 		}

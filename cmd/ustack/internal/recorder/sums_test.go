@@ -28,6 +28,7 @@ func TestSumsTriggers(t *testing.T) {
 		"usual":   {took: 10e6},
 		"long":    {took: 11e6, why: "futex-wait>10 p99 (11ms p99 1.048576ms)"},
 		"loss":    {loss: futex.SummedLoss{Missed: 1}, why: "loss"},
+		"before":  {loss: futex.SummedLoss{Before: 1}},
 		"bounded": {loss: futex.SummedLoss{Gone: 1, Apart: 2, Limited: 3}},
 	} {
 		opt := Options{Name: filepath.Join(t.TempDir(), "report.zst"), Proc: "/proc", Reporter: &live.Reporter{Out: new(bytes.Buffer)}}
