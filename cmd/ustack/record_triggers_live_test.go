@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os/exec"
@@ -152,5 +153,51 @@ func TestRecordLoss(t *testing.T) {
 		if names := reportsOf(t, bin, report, "loss"); len(names) != test.want {
 			t.Errorf("%d KB: %d reports\n%s", test.kb, len(names), out)
 		}
+	}
+}
+
+// TestRecordLossOfSums: with --source=bpf, a ring buffer that was full makes a report, and none is
+// made before that: to begin while a thread waits is no loss.
+func TestRecordLossOfSums(t *testing.T) {
+	capturetest.NeedLong(t)
+	needBPF(t)
+	dir := t.TempDir()
+	program, report, bin := filepath.Join(dir, "timeouts"), filepath.Join(dir, "report.zst"), ustackBinary(t)
+	compile(t, program, "timeouts.c", "-pthread")
+	victim := exec.Command(program)
+	in, err := victim.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := victim.Start(); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(bin, "record", "--ring", "--source=bpf", "--min-wait=100us", "--trigger", "loss", "--after", "0s", "--cool-down", "1h", "-o", report, "-p", strconv.Itoa(victim.Process.Pid))
+	said := &startLine{begun: make(chan struct{})}
+	cmd.Stderr = said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-said.begun
+	const sums, patience = 10 * time.Second, 2 * time.Second
+	time.Sleep(2*sums + patience) // the wait that was there has ended, and sums came after it
+	before := reportsOf(t, bin, report, "loss")
+	if _, err := io.WriteString(in, "go\n"); err != nil {
+		t.Fatal(err)
+	}
+	for _, signal := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT} { // so that it reads nothing for a while
+		if err := cmd.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+	}
+	time.Sleep(sums)
+	if err := errors.Join(cmd.Process.Signal(syscall.SIGINT), cmd.Wait()); err != nil {
+		t.Errorf("%v\n%s", err, &said.text)
+	}
+	_ = in.Close()
+	_ = victim.Wait()
+	if names := reportsOf(t, bin, report, "loss"); len(before) != 0 || len(names) != 1 {
+		t.Errorf("%d reports, and %d after a loss, want 0 and 1\n%s", len(before), len(names), &said.text)
 	}
 }
