@@ -20,6 +20,20 @@ type Word struct {
 	Value uint64
 }
 
+// Register is a register by its number in DWARF.
+type Register struct {
+	Number uint8
+	Value  uint64
+}
+
+// Known is what a stack is recognized by: how much code is mapped, by which changes (see Wait), and
+// the registers and words that led to its frames.
+type Known struct {
+	Code, Changes uint64
+	Registers     []Register // of those that functions keep, each once
+	Words         []Word
+}
+
 // Copy is a thread as it was when its wait ended: its registers of user space, and its stack from
 // SP on. Asked is how many bytes of that should have been copied: there are less if the stack ends
 // before that, or is not in memory. It is valid until the next wait is read.
@@ -38,11 +52,12 @@ type layout struct {
 	size   uint32 // that is kept
 	at     []uint16
 	sp, pc uint8
+	kept   []uint8 // that functions keep, in the order of KEPT of futex.bpf.c
 }
 
 var layouts = map[string]*layout{
-	"amd64": {size: 168, at: []uint16{80, 96, 88, 40, 104, 112, 32, 152, 72, 64, 56, 48, 24, 16, 8, 0, 128}, sp: 7, pc: 16},
-	"arm64": {size: 272, at: consecutive(33), sp: 31, pc: 32},
+	"amd64": {size: 168, at: []uint16{80, 96, 88, 40, 104, 112, 32, 152, 72, 64, 56, 48, 24, 16, 8, 0, 128}, sp: 7, pc: 16, kept: []uint8{15, 14, 13, 12, 6, 3}},
+	"arm64": {size: 272, at: consecutive(33), sp: 31, pc: 32, kept: []uint8{19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30}},
 }
 
 // consecutive returns the places of so many registers of 8 bytes.

@@ -211,8 +211,8 @@ func TestCopiesPages(t *testing.T) {
 	}
 }
 
-// TestKnow: a stack is recognized at its place if all of its words have their values, and at no other
-// place.
+// TestKnow: a stack is recognized at its place if all of its registers and words have their values and
+// as much is mapped by as many changes, and at no other place.
 func TestKnow(t *testing.T) {
 	needBPF(t)
 	runtime.LockOSThread()
@@ -239,34 +239,50 @@ func TestKnow(t *testing.T) {
 	const id, other, looks = 7, 8, 8
 	var at Place
 	var words []Word
-	for i := range looks + 5 {
+	var regs []Register
+	what := new(Known)
+	for i := range looks + 8 {
 		w := wait() // always at one place
 		if recognized := i == looks || i == looks+3; recognized != (w.Copy == nil) {
 			t.Fatalf("%d: recognized as %d", i, w.Known)
 		}
+		*what = Known{Code: w.Code, Changes: w.Changes, Registers: slices.Clone(regs)}
 		know := func(id uint64, at Place, words []Word) {
 			t.Helper()
-			if ok, err := s.Know(at, id, words); !ok || err != nil {
+			what.Words = words
+			if ok, err := s.Know(at, id, what); !ok || err != nil {
 				t.Fatalf("%v, %v", ok, err)
 			}
+		}
+		same := func(r Register) bool {
+			is := false
+			w.Copy.Registers(func(n uint8, v uint64) { is = is || r == Register{n, v} })
+			return is
 		}
 		switch {
 		case i == 0:
 			at = Place{w.Copy.PC, w.Copy.SP, w.Memory, w.Born}
+			w.Copy.Registers(func(n uint8, v uint64) {
+				if slices.Contains(layouts[runtime.GOARCH].kept, n) {
+					regs = append(regs, Register{n, v})
+				}
+			})
 			for k := 0; k+8 <= len(w.Copy.Stack); k += 8 {
 				words = append(words, Word{uint32(k), binary.NativeEndian.Uint64(w.Copy.Stack[k:])})
 			}
 		case i < looks:
 			words = slices.DeleteFunc(words, func(x Word) bool { return x.Value != binary.NativeEndian.Uint64(w.Copy.Stack[x.At:]) })
-			if at != (Place{w.Copy.PC, w.Copy.SP, w.Memory, w.Born}) || len(words) < 4 {
+			regs = slices.DeleteFunc(regs, func(r Register) bool { return !same(r) })
+			what.Registers = slices.Clone(regs)
+			if at != (Place{w.Copy.PC, w.Copy.SP, w.Memory, w.Born}) || len(words) < 4 || len(regs) == 0 {
 				t.Skip("this thread does not wait at one place")
 			}
 			if i == looks-1 {
-				words = words[max(len(words)-20, 0):]
+				words = words[:min(len(words), 20)] // not of this function, which goes on with others
 				know(id, at, words)
 			}
 		case i == looks:
-			if w.Known != id || len(w.Stack) == 0 {
+			if w.Known != id || len(w.Stack) != 1 || !w.Cut {
 				t.Errorf("%+v", w)
 			}
 			changed := slices.Clone(words)
@@ -285,12 +301,25 @@ func TestKnow(t *testing.T) {
 			if w.Known != other {
 				t.Errorf("%d", w.Known)
 			}
+			what.Registers[len(regs)-1].Value++
+			know(other, at, words)
+		case i == looks+4: // with another register
+			what.Code++
+			know(other, at, words)
+		case i == looks+5: // with more code
+			what.Changes++
+			know(other, at, words)
+		case i == looks+6: // after another change
 			if err := s.Unknow(at); err != nil {
 				t.Error(err)
 			}
 		}
 	}
-	if ok, err := s.Know(at, id, make([]Word, MaxWords+1)); ok || err != nil {
-		t.Errorf("too many words: %v, %v", ok, err)
+	for name, what := range map[string]*Known{
+		"too many words": {Words: make([]Word, MaxWords+1)}, "a register that calls change": {Registers: []Register{{Number: 1}}}, "one twice": {Registers: []Register{regs[0], regs[0]}},
+	} {
+		if ok, err := s.Know(at, id, what); ok || err != nil {
+			t.Errorf("%s: %v, %v", name, ok, err)
+		}
 	}
 }

@@ -47,7 +47,7 @@ type Wait struct {
 	Cmd      syscalls.Cmd
 	Val      uint32 // that the futex had to have
 	Result   int32  // of the call, a negative error number
-	// Stack is the user stack, innermost frame first. Cut is set if the kernel takes no more
+	// Stack is the user stack, innermost frame first. Cut is set if the kernel took no more
 	// frames; Err is the kernel's error if there is none, a negative error number.
 	Stack []Frame
 	Cut   bool
@@ -55,7 +55,8 @@ type Wait struct {
 	// Code is how many pages of code (executable and not writable) the process had mapped; Changes
 	// is the number of Source.Changes then, or Unsettled.
 	Code, Changes uint64
-	// Known is the number of the stack if it is one of Source.Know; it has no Copy then. Else it is 0.
+	// Known is the number of the stack if it is one of Source.Know; there are no Copy, and no more
+	// than one frame then. Else it is 0.
 	Known uint64
 	// Copy is what was copied for the stack to be unwound by tables, nil if nothing was.
 	Copy *Copy
@@ -100,11 +101,11 @@ func (w *Wait) decode(b []byte) error {
 	case u64(b[8:]) < u64(b), u64(b[8:]) > 1<<62:
 		return fmt.Errorf("%w: a wait from %d to %d", errFormat, u64(b), u64(b[8:]))
 	}
-	*w = Wait{
-		Futex: Futex{Addr: u64(b[16:]), Memory: u64(b[24:]), Born: u64(b[32:]), TGID: int32(u32(b[40:])), Shared: op&flagPrivate == 0},
-		From:  tracefs.Time(u64(b)), To: tracefs.Time(u64(b[8:])), TID: int32(u32(b[44:])), Comm: append(w.Comm[:0], text(b[64:80])...),
-		Cmd: command(op), Val: u32(b[52:]), Result: int32(u32(b[56:])), Stack: w.Stack[:0], Code: u64(b[80:]), Changes: u64(b[88:]), Known: u64(b[104:]),
-	}
+	// One by one: to make a Wait and to copy it took a part of the time that shows.
+	w.Addr, w.Memory, w.Born, w.TGID, w.Shared = u64(b[16:]), u64(b[24:]), u64(b[32:]), int32(u32(b[40:])), op&flagPrivate == 0
+	w.From, w.To, w.TID, w.Comm = tracefs.Time(u64(b)), tracefs.Time(u64(b[8:])), int32(u32(b[44:])), append(w.Comm[:0], text(b[64:80])...)
+	w.Cmd, w.Val, w.Result, w.Code, w.Changes, w.Known = command(op), u32(b[52:]), int32(u32(b[56:])), u64(b[80:]), u64(b[88:]), u64(b[104:])
+	w.Stack, w.Cut, w.Err, w.Copy, w.Raw = w.Stack[:0], false, 0, nil, nil
 	if w.TGID <= 0 || w.TID <= 0 {
 		return fmt.Errorf("%w: thread %d of process %d", errFormat, w.TID, w.TGID)
 	}
@@ -129,6 +130,7 @@ func (w *Wait) frames(b []byte) error {
 		return fmt.Errorf("%w: a stack of %d bytes", errFormat, len(b))
 	}
 	const empty, valid, ip = 0, 1, 2
+	w.Cut = w.Known != 0
 	for at := 0; at < len(b); at += entrySize {
 		e := b[at : at+entrySize]
 		f := Frame{Number: binary.NativeEndian.Uint64(e[24:])}
@@ -144,7 +146,7 @@ func (w *Wait) frames(b []byte) error {
 		}
 		w.Stack = append(w.Stack, f)
 	}
-	w.Cut = len(w.Stack) == maxFrames
+	w.Cut = w.Cut || len(w.Stack) == maxFrames
 	return nil
 }
 

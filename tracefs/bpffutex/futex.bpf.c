@@ -226,14 +226,15 @@ struct {
 	__type(value, __u64);
 } mapping SEC(".maps");
 
-// Stacks that are known: by where they are, which words of the stack have led to their frames.
+// Stacks that are known: by where they are, which registers and words of the stack have led to their
+// frames, and what was mapped then (struct head).
 struct place {
 	__u64 pc, sp, mm, born;
 };
 #define WORDS 128
 struct known {
-	__u64 id, seed, sum;
-	__u32 n, pad;
+	__u64 id, seed, sum, exec, changes;
+	__u32 n, kept; // kept: the registers, see KEPT
 	__u16 at[WORDS]; // from the stack pointer on, in 8 bytes
 };
 struct {
@@ -482,12 +483,22 @@ static __always_inline void describe(struct head *r, struct begun *b, __u64 now,
 }
 
 // notice returns the flags for a record. The reader looks by itself from time to time. It is woken
-// only if the buffer fills, or if the futex may be that of a program that it does not know, which
-// can have ended by then.
+// only if a part of the buffer is full, a smaller one with copies, of which few fill it, or if the
+// futex may be that of a program that it does not know, which can have ended by then.
 static __always_inline __u64 notice(int first)
 {
-	int wake = first || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > (1 << 18);
+	int wake = first || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > bpf_ringbuf_query(&records, BPF_RB_RING_SIZE) / (copying ? 8 : 4);
 	return wake ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+}
+
+// frames_of takes the user stack, at most so many bytes of frames, and returns how many they are.
+static __always_inline __u64 frames_of(void *ctx, struct head *h, void *to, __u32 most)
+{
+	long size = bpf_get_stack(ctx, to, most, BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
+	h->size = size;
+	__u64 frames = size > 0 && size <= (long)STACK_SIZE ? size : 0;
+	MASK(frames, FRAMES_MASK);
+	return frames;
 }
 
 // send sends a long wait. first: it is the first one at its futex.
@@ -498,10 +509,7 @@ static __always_inline void send(void *ctx, struct begun *b, __u64 now, __u64 id
 	if (!r)
 		return;
 	describe(&r->head, b, now, id, ret, task);
-	long size = bpf_get_stack(ctx, r->stack, STACK_SIZE, BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
-	r->head.size = size;
-	__u64 frames = size > 0 && size <= (long)STACK_SIZE ? size : 0;
-	MASK(frames, FRAMES_MASK);
+	__u64 frames = frames_of(ctx, &r->head, r->stack, STACK_SIZE);
 	if (bpf_ringbuf_output(&records, r, sizeof(r->head) + frames, notice(first)))
 		count(LOST_RECORD);
 }
@@ -528,23 +536,34 @@ static __always_inline void parts(char *to, __u64 from, __u64 most, volatile __u
 	}
 }
 
-// recognize returns the number of the stack if it is one that is known, else 0: each word that has
-// led to its frames must be the same, by the hash of all (mix of known.go).
-static __always_inline __u64 recognize(const struct head *h, __u64 pc, __u64 sp)
+// mix adds a word to the hash of others: mix of known.go.
+static __always_inline __u64 mix(__u64 sum, __u64 word)
+{
+	sum = (sum ^ word) * 0x9e3779b97f4a7c15ULL;
+	return sum ^ sum >> 29;
+}
+
+// The registers that functions keep follow each other in struct pt_regs: r15 to rbx, x19 to x30.
+#define KEPT(n) if ((arm64 || (n) < 6) && (k->kept >> (n) & 1)) sum = mix(sum, arm64 ? REG(regs, 152 + 8 * (n)) : REG(regs, 8 * (n)));
+
+// recognize returns the number of the stack if it is one that is known, else 0: as much code must be
+// mapped, by as many changes, and each register and word that has led to its frames must be the same,
+// by the hash of all.
+static __always_inline __u64 recognize(const struct head *h, const struct pt_regs *regs, __u64 pc, __u64 sp)
 {
 	struct place at = {.pc = pc, .sp = sp, .mm = h->mm, .born = h->born};
 	struct known *k = bpf_map_lookup_elem(&known_stacks, &at);
-	if (!k)
+	if (!k || k->exec != h->exec || k->changes != h->changes)
 		return 0;
 	__u64 sum = k->seed;
+	KEPT(0) KEPT(1) KEPT(2) KEPT(3) KEPT(4) KEPT(5) KEPT(6) KEPT(7) KEPT(8) KEPT(9) KEPT(10) KEPT(11)
 	for (int i = 0; i < WORDS; i++) {
 		__u64 word = 0;
 		if (i >= k->n)
 			break;
 		if (bpf_probe_read_user(&word, sizeof(word), (const void *)(sp + 8 * (__u64)k->at[i])))
 			return 0;
-		sum = (sum ^ word) * 0x9e3779b97f4a7c15ULL;
-		sum ^= sum >> 29;
+		sum = mix(sum, word);
 	}
 	return sum == k->sum ? k->id : 0;
 }
@@ -558,18 +577,16 @@ static __always_inline int send_copy(void *ctx, const struct pt_regs *regs, stru
 	if (!r)
 		return 0;
 	describe(&r->head, b, now, id, ret, task);
-	long size = bpf_get_stack(ctx, r->rest, STACK_SIZE, BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
-	r->head.size = size;
-	__u64 frames = size > 0 && size <= (long)STACK_SIZE ? size : 0;
-	MASK(frames, FRAMES_MASK);
 	__u64 sp = arm64 ? REG(regs, 248) : REG(regs, 152), pc = arm64 ? REG(regs, 256) : REG(regs, 128);
-	__u64 flags = notice(first), all = sizeof(r->head) + frames;
-	r->head.known = recognize(&r->head, pc, sp);
-	if (r->head.known) {
-		if (bpf_ringbuf_output(&records, r, all, flags))
+	__u64 flags = notice(first);
+	r->head.known = recognize(&r->head, regs, pc, sp);
+	if (r->head.known) { // its first frame is to be the same, too
+		__u64 one = frames_of(ctx, &r->head, r->rest, sizeof(struct bpf_stack_build_id));
+		if (bpf_ringbuf_output(&records, r, sizeof(r->head) + one, flags))
 			count(LOST_RECORD);
 		return 1;
 	}
+	__u64 frames = frames_of(ctx, &r->head, r->rest, STACK_SIZE), all = sizeof(r->head) + frames;
 	__u32 tgid = id >> 32, *known = bpf_map_lookup_elem(&sizes, &tgid);
 	__u64 most = known ? *known : first_copy;
 	if (most > MAX_COPY)

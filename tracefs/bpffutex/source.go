@@ -39,7 +39,7 @@ type Options struct {
 }
 
 // Source is the programs in the kernel, and what comes from them. It is for one goroutine; only
-// Stop may be called by another.
+// Stop and Wake may be called by another.
 type Source struct {
 	programs *ebpf.Collection
 	links    []link.Link
@@ -201,10 +201,18 @@ func (s *Source) Changes(memory uint64) (n uint64, err error) {
 	return c.Entries, nil
 }
 
+// Wake has Next return, this time or next time, once it has read what there is: its time has come.
+func (s *Source) Wake() error {
+	if err := s.wakeup.now(); err != nil {
+		return fmt.Errorf("waking the reader of the BPF programs: %w", err)
+	}
+	return nil
+}
+
 // Next reads the next wait into w. The error is io.EOF if there is none until a time, and what
 // there is has been read.
 func (s *Source) Next(w *Wait, until time.Time) error {
-	for {
+	for come := false; ; {
 		err := s.reader.ReadInto(&s.record)
 		if err == nil {
 			return w.decode(s.record.RawSample)
@@ -212,10 +220,10 @@ func (s *Source) Next(w *Wait, until time.Time) error {
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return fmt.Errorf("reading the ring buffer of the BPF programs: %w", err)
 		}
-		if !time.Now().Before(until) {
+		if come || !time.Now().Before(until) {
 			return io.EOF
 		}
-		if err := s.wakeup.wait(until, s.pending); err != nil {
+		if come, err = s.wakeup.wait(until, s.pending); err != nil {
 			return fmt.Errorf("waiting for the ring buffer of the BPF programs: %w", err)
 		}
 	}

@@ -12,6 +12,34 @@ import (
 	"time"
 )
 
+// TestWake: a reader that waits is woken, and one that is about to wait, once.
+func TestWake(t *testing.T) {
+	needBPF(t)
+	s, err := Open(Options{Filtered: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close() //nolint:errcheck // the test of what stays is another one
+	var w Wait
+	returns := func(what string) {
+		t.Helper()
+		until := time.Now().Add(time.Minute)
+		if err := s.Next(&w, until); err != io.EOF || !time.Now().Before(until) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := s.Wake(); err != nil {
+		t.Fatal(err)
+	}
+	returns("before")
+	time.AfterFunc(50*time.Millisecond, func() { _ = s.Wake() })
+	returns("meanwhile")
+	until := time.Now().Add(50 * time.Millisecond)
+	if err := s.Next(&w, until); err != io.EOF || time.Now().Before(until) {
+		t.Errorf("not woken: %v", err)
+	}
+}
+
 // TestLiveFirst: the first long wait at a futex wakes the reader, who would look much later. Its
 // program may be one that ends soon.
 func TestLiveFirst(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"ustack/filemap/resolve"
 	"ustack/filemap/unwind"
+	"ustack/tracefs"
 	"ustack/tracefs/bpffutex"
 )
 
@@ -19,8 +20,8 @@ import (
 // that tables alone led through: with these registers and words, and all others unknown, unwinding
 // must have given the very same frames. So nothing else has a part in it.
 //
-// Those that need no registers but the stack pointer and the program counter, the kernel recognizes,
-// too: such a wait comes without a copy, and with the number of the stack.
+// The kernel recognizes them, too: such a wait comes without a copy, with the number of the stack and
+// the first of the kernel's frames.
 //
 // Invariants: words are those of all stacks, no more than maxWords. What the kernel recognizes is in
 // known, by its number, with what it has recognized until lately.
@@ -29,15 +30,16 @@ type alike struct {
 	seed   maphash.Seed
 	stacks map[uint64]*alikeStack
 	known  map[uint64]*alikeStack
-	seen   map[uint64]bool // places with a stack that is not kept
-	last   uint64          // number of a stack
+	missed *missed
+	seen   map[uint64]uint8 // how many stacks at a place had to be unwound, since one of it was kept
+	last   uint64           // number of a stack
 	words  int
 }
 
 // recognizer recognizes stacks: bpffutex.Source.
 type recognizer interface {
 	// Know has a stack be recognized. ok is false if that cannot be had.
-	Know(at bpffutex.Place, id uint64, words []bpffutex.Word) (ok bool, err error)
+	Know(at bpffutex.Place, id uint64, what *bpffutex.Known) (ok bool, err error)
 	Unknow(at bpffutex.Place) error
 }
 
@@ -45,8 +47,9 @@ type recognizer interface {
 type alikeStack struct {
 	of      *program
 	version uint64 // of the program
+	at      mapped
 	pc, sp  uint64
-	regs    []register
+	regs    []bpffutex.Register // but pc and sp
 	words   []bpffutex.Word
 	id      uint64         // 0 if the kernel has not recognized it
 	before  int            // how many others were at its place
@@ -54,22 +57,32 @@ type alikeStack struct {
 	stack   *resolve.Stack
 }
 
-type register struct {
-	number uint8
-	value  uint64
+// mapped is what a program had mapped when a stack was unwound by that: as much code, by so many
+// changes, read between two times.
+type mapped struct {
+	code, changes uint64
+	from, to      tracefs.Time
+}
+
+// is reports whether that was mapped when a wait ended.
+func (m *mapped) is(w *bpffutex.Wait, missed *missed) bool {
+	return m.code == w.Code && m.changes == w.Changes && w.Changes != bpffutex.Unsettled && missed.none(min(m.from, w.To), max(m.to, w.To))
 }
 
 const (
 	maxWords = 1 << 17
 	maxKnown = 1 << 13
 	maxSeen  = 1 << 13
+	// keepAfter is how many stacks at a place have to be unwound before one is kept: to find what
+	// led to it takes as long as to unwind some, and many places are not seen again.
+	keepAfter = 4
 	// mostAtPlace is how many stacks at one place take the place of another, in a program whose
 	// mappings do not change: it takes as long as to unwind some.
 	mostAtPlace = 8
 )
 
-func newAlike(kernel recognizer) alike {
-	return alike{kernel: kernel, seed: maphash.MakeSeed(), stacks: make(map[uint64]*alikeStack), known: make(map[uint64]*alikeStack), seen: make(map[uint64]bool)}
+func newAlike(kernel recognizer, missed *missed) alike {
+	return alike{kernel: kernel, missed: missed, seed: maphash.MakeSeed(), stacks: make(map[uint64]*alikeStack), known: make(map[uint64]*alikeStack), seen: make(map[uint64]uint8)}
 }
 
 // clear forgets all stacks.
@@ -97,15 +110,15 @@ func (s *alikeStack) place() bpffutex.Place {
 // begins reports whether the kernel has found a wait where the stack begins.
 func (s *alikeStack) begins(w *bpffutex.Wait) bool { return len(w.Stack) > 0 && w.Stack[0] == s.first }
 
-// recognized returns the stack of a wait that the kernel has recognized, nil if it does not count any
-// more: what is known of the program must be what it was when the stack was unwound, and what was
-// mapped when the wait ended (walks.known).
+// recognized returns the stack of a wait that the kernel has recognized, nil if it does not count:
+// what was mapped when the wait ended must be what the stack was unwound by. That is not what is known
+// of the program any more if it has been read since.
 func (a *alike) recognized(p *program, w *bpffutex.Wait) *resolve.Stack {
 	s := a.known[w.Known]
 	if s == nil {
 		return nil
 	}
-	if s.of != p || s.version != p.version || !s.begins(w) {
+	if s.of != p || !s.begins(w) || !s.at.is(w, a.missed) {
 		a.unknow(s)
 		delete(a.known, w.Known)
 		return nil
@@ -125,7 +138,7 @@ func (a *alike) get(p *program, w *bpffutex.Wait, regs *unwind.Registers) *resol
 		return nil
 	}
 	for _, r := range s.regs {
-		if v, ok := regs.Get(r.number); !ok || v != r.value {
+		if v, ok := regs.Get(r.Number); !ok || v != r.Value {
 			return nil
 		}
 	}
@@ -137,8 +150,7 @@ func (a *alike) get(p *program, w *bpffutex.Wait, regs *unwind.Registers) *resol
 	return s.stack
 }
 
-// put keeps the stack of a wait whose frames were found, if it is one to keep: the second one at its
-// place, as many places are not seen again. in is what it was unwound from.
+// put keeps the stack of a wait whose frames were found, if it is one to keep. in is what it was unwound from.
 func (a *alike) put(p *program, w *bpffutex.Wait, u *unwind.Unwinder, in *unwind.Input, frames []unwind.Frame, end *unwind.End, stack *resolve.Stack) {
 	if end.Why != unwind.Root || stack.ResultID == 0 || slices.ContainsFunc(frames, func(f unwind.Frame) bool {
 		return f.How != unwind.Given && f.How != unwind.CFI && f.How != unwind.SFrame && f.How != unwind.GoTable
@@ -152,13 +164,13 @@ func (a *alike) put(p *program, w *bpffutex.Wait, u *unwind.Unwinder, in *unwind
 			return
 		}
 	}
-	if old == nil && !a.seen[key] {
-		if len(a.seen) >= maxSeen {
-			clear(a.seen)
-		}
-		a.seen[key] = true
+	if len(a.seen) >= maxSeen {
+		clear(a.seen)
+	}
+	if a.seen[key]++; a.seen[key] < keepAfter {
 		return
 	}
+	delete(a.seen, key)
 	t := trial{unwinder: u, in: in, frames: frames, c: w.Copy}
 	regs, words, ok := t.least()
 	if !ok {
@@ -172,13 +184,11 @@ func (a *alike) put(p *program, w *bpffutex.Wait, u *unwind.Unwinder, in *unwind
 	if a.words+len(words) > maxWords || len(a.known) > maxKnown {
 		a.clear()
 	}
-	s := &alikeStack{of: p, version: p.version, pc: w.Copy.PC, sp: w.Copy.SP, regs: regs, words: words, first: w.Stack[0], stack: stack, before: before}
+	s := &alikeStack{of: p, version: p.version, at: mapped{p.pages, p.changes, p.from, p.to}, pc: w.Copy.PC, sp: w.Copy.SP, regs: regs, words: words, first: w.Stack[0], stack: stack, before: before}
 	a.stacks[key] = s
 	a.words += len(words)
-	if len(regs) > len(pointers[runtime.GOARCH]) {
-		return
-	}
-	if ok, err := a.kernel.Know(s.place(), a.last+1, words); ok && err == nil {
+	what := &bpffutex.Known{Code: w.Code, Changes: w.Changes, Registers: regs, Words: words}
+	if ok, err := a.kernel.Know(s.place(), a.last+1, what); ok && err == nil {
 		a.last++
 		s.id = a.last
 		a.known[s.id] = s
@@ -196,9 +206,9 @@ type trial struct {
 	read []bpffutex.Word
 }
 
-// least returns few registers and words that give the same frames. ok is false if all that functions
-// keep do not.
-func (t *trial) least() (regs []register, words []bpffutex.Word, ok bool) {
+// least returns few registers, besides the stack pointer and the program counter, and words that give
+// the same frames. ok is false if all that functions keep do not.
+func (t *trial) least() (regs []bpffutex.Register, words []bpffutex.Word, ok bool) {
 	pcs := make(map[uint64]bool)
 	for i := range t.frames {
 		pcs[t.frames[i].PC] = true
@@ -206,21 +216,39 @@ func (t *trial) least() (regs []register, words []bpffutex.Word, ok bool) {
 	const near = 1 << 20
 	returns := func(x bpffutex.Word) bool { return pcs[x.Value] }
 	frames := func(x bpffutex.Word) bool { return pcs[x.Value] || x.Value-t.c.SP < near }
-	few := func(n uint8) bool { return slices.Contains(pointers[runtime.GOARCH], n) }
-	kept := func(n uint8) bool { return few(n) || keeps[runtime.GOARCH]>>n&1 == 1 }
-	for _, wants := range [...]func(bpffutex.Word) bool{returns, frames, func(bpffutex.Word) bool { return true }} {
-		for _, has := range [...]func(uint8) bool{few, kept} {
-			if t.same(has, wants) {
-				t.c.Registers(func(n uint8, v uint64) {
-					if has(n) {
-						regs = append(regs, register{n, v})
-					}
-				})
-				return regs, slices.Clone(t.read), true
-			}
+	any := func(bpffutex.Word) bool { return true }
+	frame, all := frameRegisters[runtime.GOARCH], keeps[runtime.GOARCH]
+	for _, try := range [...]struct {
+		has   uint64
+		wants func(bpffutex.Word) bool
+	}{{0, returns}, {0, frames}, {frame, returns}, {frame, frames}, {all, frames}, {all, any}} {
+		if !t.same(try.has, try.wants) {
+			continue
 		}
+		has := try.has
+		if has == all {
+			has = t.fewer(has, try.wants)
+		}
+		t.c.Registers(func(n uint8, v uint64) {
+			if has>>n&1 == 1 {
+				regs = append(regs, bpffutex.Register{Number: n, Value: v})
+			}
+		})
+		return regs, slices.Clone(t.read), true
 	}
 	return nil, nil, false
+}
+
+// fewer returns those of the registers that has selects which cannot be left out; t.read are the words
+// that are read with these.
+func (t *trial) fewer(has uint64, wants func(bpffutex.Word) bool) uint64 {
+	for n := range 64 {
+		if bit := uint64(1) << n; has&bit != 0 && t.same(has&^bit, wants) {
+			has &^= bit
+		}
+	}
+	t.same(has, wants)
+	return has
 }
 
 // pointers are the numbers of the stack pointer and of the program counter, by GOARCH.
@@ -230,13 +258,17 @@ var pointers = map[string][]uint8{"amd64": {unwind.AMD64SP, unwind.AMD64PC}, "ar
 // the link register: what others have at the return of a call leads nowhere.
 var keeps = map[string]uint64{"amd64": 1<<3 | 1<<6 | 0xf<<12, "arm64": 0xfff << 19}
 
-// same reports whether the frames are the same from the registers and words that has and wants
-// select: t.read are those words.
-func (t *trial) same(has func(uint8) bool, wants func(bpffutex.Word) bool) bool {
+// frameRegisters are those that most stacks need if they need any: the frame pointer, and the link
+// register.
+var frameRegisters = map[string]uint64{"amd64": 1 << unwind.AMD64FP, "arm64": 1<<unwind.ARM64FP | 1<<unwind.ARM64LR}
+
+// same reports whether the frames are the same from the words that wants selects and, besides the
+// stack pointer and the program counter, the registers whose bits has: t.read are those words.
+func (t *trial) same(has uint64, wants func(bpffutex.Word) bool) bool {
 	in := *t.in
 	in.Regs = unwind.Registers{}
 	t.c.Registers(func(n uint8, v uint64) {
-		if has(n) {
+		if has>>n&1 == 1 || slices.Contains(pointers[runtime.GOARCH], n) {
 			in.Regs.Set(n, v)
 		}
 	})

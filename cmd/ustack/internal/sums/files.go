@@ -26,8 +26,9 @@ import (
 type files struct {
 	readers
 	open      func() (readers, error)
-	kept      int    // mappings of all processes
-	page      uint64 // size of one
+	kept      int       // mappings of all processes
+	lately    time.Time // when a process was read last
+	page      uint64    // size of one
 	finder    *byid.Finder
 	files     *filemap.Files
 	processes map[int32]*program
@@ -130,6 +131,7 @@ func (f *files) program(of *bpffutex.Futex) *program {
 // read reads what a process has mapped now.
 func (f *files) read(pid int32, p *program) {
 	p.read = time.Now()
+	f.lately = p.read
 	from, before := space.Monotonic(), f.changes(p)
 	now, err := f.mappings(pid)
 	switch {

@@ -204,3 +204,30 @@ func TestRecordedSteps(t *testing.T) {
 		t.Errorf("%d threads woken, want %d", woken, want)
 	}
 }
+
+// TestPause: looks are seldom only where nothing new was read lately, no command is waited for and
+// nothing is shown between.
+func TestPause(t *testing.T) {
+	now := time.Unix(1800000000, 0)
+	s := func(change func(*session)) time.Duration {
+		s := &session{opt: new(Options), clock: clock{now: func() time.Time { return now }}, files: &files{lately: now.Add(-time.Hour)}}
+		change(s)
+		return s.pause()
+	}
+	for name, c := range map[string]struct {
+		change func(*session)
+		want   time.Duration
+	}{
+		"calm":           {func(*session) {}, lookCalm},
+		"a program came": {func(s *session) { s.files.lately = now.Add(-time.Second) }, lookSeldom},
+		"a command":      {func(s *session) { s.child = new(live.Command) }, lookOften},
+		"shown":          {func(s *session) { s.opt.Interval = time.Second }, time.Second / 2},
+		"shown often":    {func(s *session) { s.opt.Interval = time.Millisecond }, lookSeldom},
+		"ends soon":      {func(s *session) { s.end = now.Add(3 * time.Millisecond) }, 3 * time.Millisecond},
+		"has ended":      {func(s *session) { s.end = now.Add(-time.Second) }, time.Millisecond},
+	} {
+		if got := s(c.change); got != c.want {
+			t.Errorf("%s: %v, not %v", name, got, c.want)
+		}
+	}
+}

@@ -37,8 +37,10 @@ type source interface {
 	Start() error
 	Stop() error
 	Close() error
-	// Next reads the next wait. The error is io.EOF if there is none until a time.
+	// Next reads the next wait. The error is io.EOF if there is none until a time, or until Wake.
 	Next(w *bpffutex.Wait, until time.Time) error
+	// Wake may be called by another goroutine.
+	Wake() error
 	Sums(fn func(bpffutex.Futex, *bpffutex.Sum) error) error
 	Others() (bpffutex.Sum, error)
 	Waiting(fn func(bpffutex.Waiting)) error
@@ -76,10 +78,11 @@ type session struct {
 	child   *live.Command // nil without a command
 	alive   []process     // of Options.PIDs, with their children then, that have not ended
 	signals chan os.Signal
-	quit    chan struct{} // closed at the end
-	end     time.Time     // of the duration, zero without one
-	stopped tracefs.Time  // when the programs were detached, 0 before
-	wait    bpffutex.Wait // that was read last
+	wakes   chan os.Signal // the same signals, for what wakes the reader
+	quit    chan struct{}  // closed at the end
+	end     time.Time      // of the duration, zero without one
+	stopped tracefs.Time   // when the programs were detached, 0 before
+	wait    bpffutex.Wait  // that was read last
 	long    futex.LongWait
 }
 
@@ -90,20 +93,45 @@ type clock struct {
 }
 
 // How often the ring buffer is looked at, if the kernel does not wake the reader: which it does for a
-// futex that may be of a program that is not known yet. The end of a command is waited for.
+// futex that may be of a program that is not known yet, and if much is there. The end of a command is
+// waited for. A look takes about 0.3 ms of CPU time, most of it in the runtime: there are fewer once
+// what the programs have mapped has not been read for calmAfter, that is, does not change.
 const (
 	lookOften  = 50 * time.Millisecond
 	lookSeldom = 200 * time.Millisecond
+	lookCalm   = time.Second
+	calmAfter  = 3 * time.Second
 )
+
+// pause is how long to wait until the next look.
+func (s *session) pause() time.Duration {
+	pause := lookSeldom
+	switch {
+	case s.child != nil:
+		return lookOften
+	case s.clock.now().Sub(s.files.lately) > calmAfter:
+		pause = lookCalm
+	}
+	if s.opt.Interval > 0 {
+		pause = min(pause, max(s.opt.Interval/2, lookSeldom))
+	}
+	if !s.end.IsZero() {
+		pause = min(pause, max(s.end.Sub(s.clock.now()), time.Millisecond))
+	}
+	return pause
+}
 
 // Run looks at the processes until the command or the processes have ended, the time is over or
 // a signal comes, and writes the report. It returns the exit code of the command, 0 without one.
 func Run(opt *Options) (code int, err error) {
-	s := &session{opt: opt, clock: clock{time.Now, space.Monotonic}, signals: make(chan os.Signal, 4), quit: make(chan struct{})}
+	s := &session{opt: opt, clock: clock{time.Now, space.Monotonic}, signals: make(chan os.Signal, 4), wakes: make(chan os.Signal, 1), quit: make(chan struct{})}
 	defer close(s.quit)
 	signals.CatchPipe()
-	signal.Notify(s.signals, append(signals.Hangup(), syscall.SIGINT, syscall.SIGTERM)...)
+	ends := append(signals.Hangup(), syscall.SIGINT, syscall.SIGTERM)
+	signal.Notify(s.signals, ends...)
 	defer signal.Stop(s.signals)
+	signal.Notify(s.wakes, ends...)
+	defer signal.Stop(s.wakes)
 	if err := s.open(); err != nil {
 		return 0, errors.Join(err, s.close())
 	}
@@ -142,6 +170,7 @@ func (s *session) open() (err error) {
 		return err
 	}
 	s.source = programs
+	go s.wake()
 	s.copied = with.Copy > 0
 	if s.files.walks, err = newWalks(s.files, s.opt.Symbols.DebugDirs, programs); err != nil {
 		return err
@@ -299,12 +328,8 @@ func (s *session) say(format string, args ...any) {
 
 // run reads until the end, and writes the report.
 func (s *session) run() error {
-	pause := lookSeldom
-	if s.child != nil {
-		pause = lookOften
-	}
 	for !s.over() {
-		if err := s.read(s.clock.now().Add(pause)); err != nil {
+		if err := s.read(s.clock.now().Add(s.pause())); err != nil {
 			return err
 		}
 		s.files.walks.rest()
@@ -365,6 +390,18 @@ func (s *session) over() bool {
 		return s.childEnded(0)
 	}
 	return len(s.opt.PIDs) > 0 && !s.anyLeft()
+}
+
+// wake has the reader look for a signal that has come.
+func (s *session) wake() {
+	for {
+		select {
+		case <-s.wakes:
+			_ = s.source.Wake() // else it looks later
+		case <-s.quit:
+			return
+		}
+	}
 }
 
 // second ends the program with the second signal.

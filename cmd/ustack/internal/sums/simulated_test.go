@@ -54,6 +54,7 @@ func (s *simulated) Add(int, uint64) error                { return nil }
 func (s *simulated) Remove(int) error                     { return nil }
 func (s *simulated) Start() error                         { return nil }
 func (s *simulated) Stop() error                          { return nil }
+func (s *simulated) Wake() error                          { return nil }
 func (s *simulated) Close() error                         { s.closed = true; return nil }
 func (s *simulated) Waiting(func(bpffutex.Waiting)) error { return nil }
 func (s *simulated) Loss() (bpffutex.Loss, error)         { return s.loss, nil }

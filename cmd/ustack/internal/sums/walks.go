@@ -94,7 +94,8 @@ var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AA
 
 // newWalks returns what unwinds stacks of processes that files knows.
 func newWalks(f *files, debugDirs []string, kernel copier) (*walks, error) {
-	w := &walks{files: f, opened: openfile.NewOpener(0), unwinder: unwind.New(0), kernel: kernel, rested: time.Now(), missed: missed{kernel: kernel}, alike: newAlike(kernel)}
+	w := &walks{files: f, opened: openfile.NewOpener(0), unwinder: unwind.New(0), kernel: kernel, rested: time.Now(), missed: missed{kernel: kernel}}
+	w.alike = newAlike(kernel, &w.missed)
 	vdso, err := anoncode.VDSOMemory()
 	if err != nil {
 		vdso = nil // there may be none: stacks end there then
@@ -120,10 +121,6 @@ func (w *walks) close() {
 // stack returns the stack of a wait with a copy, or of one that the kernel has recognized; nil if what
 // its process had mapped is not known, or nothing is unwound by that. It is valid until the next call.
 func (w *walks) stack(p *program, wait *bpffutex.Wait) *resolve.Stack {
-	if !w.known(p, wait) {
-		w.count.refuse(p)
-		return nil
-	}
 	if wait.Known != 0 {
 		s := w.alike.recognized(p, wait)
 		if s == nil {
@@ -132,6 +129,10 @@ func (w *walks) stack(p *program, wait *bpffutex.Wait) *resolve.Stack {
 			w.count.Whole++
 		}
 		return s
+	}
+	if !w.known(p, wait) {
+		w.count.refuse(p)
+		return nil
 	}
 	in := unwind.Input{Machine: machines[runtime.GOARCH], Max: mostFrames, Space: &view{walks: w, program: p, pid: int(wait.TGID)}}
 	wait.Copy.Registers(in.Regs.Set)

@@ -45,7 +45,7 @@ func (c *copierOf) Changes(uint64) (uint64, error) {
 	return uint64(c.changes), nil
 }
 
-func (c *copierOf) Know(at bpffutex.Place, _ uint64, _ []bpffutex.Word) (bool, error) {
+func (c *copierOf) Know(at bpffutex.Place, _ uint64, _ *bpffutex.Known) (bool, error) {
 	if c.known == nil {
 		c.known = make(map[bpffutex.Place]bool)
 	}
@@ -96,14 +96,15 @@ func copyAt(pc, sp uint64, words ...uint64) *bpffutex.Copy {
 // TestAlike: a stack is that of another wait only if its program, its mappings, the registers and the
 // words that led to it are the same, and what the kernel found.
 func TestAlike(t *testing.T) {
-	a := newAlike(new(copierOf))
+	c := new(copierOf)
+	a := newAlike(c, &missed{kernel: c})
 	p := &program{memory: 1, born: 2, version: 3}
 	stack := new(resolve.Stack)
 	wait := func() *bpffutex.Wait {
 		return &bpffutex.Wait{Copy: copyAt(0x1000, 0x7000, 5, 6, 7), Stack: []bpffutex.Frame{{Number: 9}}}
 	}
 	first := wait()
-	a.stacks[a.key(p, first.Copy)] = &alikeStack{of: p, version: 3, pc: 0x1000, sp: 0x7000, regs: []register{{3, 7}}, words: []bpffutex.Word{{At: 0, Value: 5}, {At: 16, Value: 7}}, first: bpffutex.Frame{Number: 9}, stack: stack}
+	a.stacks[a.key(p, first.Copy)] = &alikeStack{of: p, version: 3, pc: 0x1000, sp: 0x7000, regs: []bpffutex.Register{{Number: 3, Value: 7}}, words: []bpffutex.Word{{At: 0, Value: 5}, {At: 16, Value: 7}}, first: bpffutex.Frame{Number: 9}, stack: stack}
 	get := func(p *program, w *bpffutex.Wait) *resolve.Stack {
 		var regs unwind.Registers
 		w.Copy.Registers(regs.Set)
@@ -136,36 +137,48 @@ func TestAlike(t *testing.T) {
 	}
 }
 
-// TestAlikeRecognized: a number counts only for the program and mappings that it was of, and for the
-// kernel's own frames.
+// TestAlikeRecognized: a number counts only for the program and mappings that it was of, whatever has
+// been read since, and for the kernel's own frames.
 func TestAlikeRecognized(t *testing.T) {
 	c := new(copierOf)
-	a := newAlike(c)
+	m := &missed{kernel: c}
+	a := newAlike(c, m)
 	p := &program{memory: 1, born: 2, version: 3}
+	now := space.Monotonic()
 	add := func() *alikeStack {
-		s := &alikeStack{of: p, version: p.version, pc: 0x1000, sp: 0x7000, first: bpffutex.Frame{Number: 9}, stack: new(resolve.Stack), id: 5}
+		s := &alikeStack{of: p, version: p.version, at: mapped{7, 8, now - 2, now - 1}, pc: 0x1000, sp: 0x7000, first: bpffutex.Frame{Number: 9}, stack: new(resolve.Stack), id: 5}
 		a.stacks[1], a.known[5] = s, s
-		if _, err := c.Know(s.place(), 5, nil); err != nil {
+		if _, err := c.Know(s.place(), 5, new(bpffutex.Known)); err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
 	s := add()
-	w := &bpffutex.Wait{Known: 5, Stack: []bpffutex.Frame{{Number: 9}}}
-	if a.recognized(p, w) != s.stack {
+	wait := func() *bpffutex.Wait {
+		return &bpffutex.Wait{Known: 5, Code: 7, Changes: 8, To: now, Stack: []bpffutex.Frame{{Number: 9}}}
+	}
+	if a.recognized(p, wait()) != s.stack {
 		t.Error("it is not known")
 	}
-	if a.recognized(p, &bpffutex.Wait{Known: 6, Stack: []bpffutex.Frame{{Number: 9}}}) != nil {
-		t.Error("a number that is not known")
+	if p.version++; a.recognized(p, wait()) != s.stack {
+		t.Error("it is not known once its program has been read again")
 	}
-	for name, change := range map[string]func(){
-		"another program": func() { p = &program{memory: 1, born: 2, version: 3} }, "other mappings": func() { p.version++ }, "other frames": func() { w.Stack = []bpffutex.Frame{{Number: 8}} },
+	if w := wait(); w != nil {
+		if w.Known = 6; a.recognized(p, w) != nil {
+			t.Error("a number that is not known")
+		}
+	}
+	for name, change := range map[string]func(w *bpffutex.Wait){
+		"another program": func(*bpffutex.Wait) { p = &program{memory: 1, born: 2, version: 3} }, "other frames": func(w *bpffutex.Wait) { w.Stack[0].Number = 8 },
+		"fewer pages of code": func(w *bpffutex.Wait) { w.Code-- }, "another change": func(w *bpffutex.Wait) { w.Changes++ },
+		"a change under way": func(w *bpffutex.Wait) { w.Changes = bpffutex.Unsettled }, "a change that was missed": func(w *bpffutex.Wait) { c.missed++; w.To = space.Monotonic() },
 	} {
 		add()
-		if change(); a.recognized(p, w) != nil || len(a.known) > 0 || len(c.known) > 0 {
+		w := wait()
+		if change(w); a.recognized(p, w) != nil || len(a.known) > 0 || len(c.known) > 0 {
 			t.Errorf("%s: it is known still: %v", name, c.known)
 		}
-		w.Stack = []bpffutex.Frame{{Number: 9}}
+		now = space.Monotonic()
 	}
 	add()
 	if a.clear(); len(a.known)+len(a.stacks)+len(c.known) > 0 {
