@@ -6,6 +6,8 @@ const (
 	featureBuildID     = 2
 	featureRelease     = 4
 	featureArch        = 6
+	featureCPUs        = 7
+	featureCommandLine = 11
 	featureEventDesc   = 12
 	featureDirFormat   = 24
 	featureClockData   = 29
@@ -107,6 +109,10 @@ func (f *File) feature(bit int, b []byte) error {
 		f.Release = r.text()
 	case featureArch:
 		f.Arch = r.text()
+	case featureCPUs:
+		f.cpus(&r)
+	case featureCommandLine:
+		f.commandLine(&r)
 	case featureEventDesc:
 		f.descriptions(b)
 	case featureClockData:

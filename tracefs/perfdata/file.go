@@ -55,6 +55,8 @@ type File struct {
 	tsc     *timeConv  // nil if the file has none
 	wall    *clockData // nil if the file has none
 	spaces  *spaces    // once SideBand has found them
+	args    []string   // of perf, none if unknown
+	online  int        // CPUs, 0 if unknown
 }
 
 // section is a part of a file.
@@ -196,7 +198,7 @@ func (f *File) features(bitmap []byte) error {
 }
 
 var wanted = map[int]bool{featureTracingData: true, featureBuildID: true, featureRelease: true, featureArch: true, featureEventDesc: true,
-	featureDirFormat: true, featureClockData: true}
+	featureDirFormat: true, featureClockData: true, featureCPUs: true, featureCommandLine: true}
 
 // tracingData reads what tracefs had (HEADER_TRACING_DATA), in the layout of a trace.dat.
 func (f *File) tracingData(b []byte) error {

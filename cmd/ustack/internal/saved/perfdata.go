@@ -32,7 +32,7 @@ func (t *Trace) useRecorded() error {
 	rec.Changed = f.Changed
 	f.SideBand(rec.Add)
 	t.copies.open(f, t.options.Files[0], rec)
-	a := &recorded{threads: rec.History.Threads, spaces: rec.History.Spaces, lost: rec.LostSince, missed: rec.Missed}
+	a := &recorded{threads: rec.History.Threads, spaces: rec.History.Spaces, lost: rec.LostSince, missed: rec.Missed, followed: f.Followed()}
 	stamp := timeline.TextStamp()
 	if t.Sources() == 1 {
 		t.opt.Exact, stamp = true, timeline.Precision{}
@@ -51,8 +51,10 @@ type recorded struct {
 	spaces  *space.Spaces
 	lost    tracefs.Time // when the first records were lost
 	missed  func(tracefs.Time) (until tracefs.Time, ok bool)
-	tid     int
-	pid     int // of tid, by the sample itself; 0 or less if unknown
+	// followed is whose mappings are in the file.
+	followed perfdata.Followed
+	tid      int
+	pid      int // of tid, by the sample itself; 0 or less if unknown
 }
 
 // Attribute implements resolve.Attributor.
@@ -75,9 +77,21 @@ func (a *recorded) Attribute(s *resolve.Query) {
 // the record of it, and those of what it has mapped. At a random place no two programs have
 // code. But a program can unmap a file and map another one there: a file that was mapped
 // before a loss is only claimed from then on.
+// The same holds where not all that processes map is recorded: on CPUs that are not, all records may
+// be missing, of threads that are not, those of mappings.
 func (a *recorded) replaced(s *resolve.Query) {
 	until, ok := a.missed(s.Time)
-	if !ok {
+	switch {
+	case a.followed == perfdata.FollowedCPUs:
+		until = space.Forever
+	case !ok && a.followed == perfdata.FollowedThreads:
+		for k := range s.Attributions {
+			if o := &s.Attributions[k]; o.File != nil {
+				o.Trust = filemap.Claimed
+			}
+		}
+		return
+	case !ok:
 		return
 	}
 	began := a.inner.BeganSince(int(s.TID), s.Time, until)

@@ -1,0 +1,61 @@
+package perfdata
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"ustack/tracefs/perfdata/perfdatatest"
+)
+
+// TestFollowed: perf's arguments say whose mappings a file has; those of the recorded program, and
+// values of options, are none of them.
+func TestFollowed(t *testing.T) {
+	for args, want := range map[string]Followed{
+		"perf record -g -- ./a -t 3":                    FollowedWhole,
+		"perf record -g ./a -C 3 --tid 5":               FollowedWhole,
+		"/usr/bin/perf record -a sleep 1":               FollowedWhole,
+		"perf record -p 7 -o -t":                        FollowedWhole,
+		"perf record -e -C ./a":                         FollowedWhole,
+		"perf record --event -C -- ./a":                 FollowedWhole,
+		"perf record -t 7":                              FollowedThreads,
+		"perf record -gt 7":                             FollowedThreads,
+		"perf record -t7":                               FollowedThreads,
+		"perf record -e sched:sched_switch --tid=7":     FollowedThreads,
+		"perf record -F 99 --tid 7 -g":                  FollowedThreads,
+		"perf record -i ./a":                            FollowedThreads,
+		"perf record --call-graph fp --no-inherit ./a":  FollowedThreads,
+		"perf record --per-thread -- ./a":               FollowedThreads,
+		"perf record -a --no-inherit -- ./a":            FollowedWhole,
+		"perf record -q -C 0 -e x:y -- ./a":             FollowedCPUs,
+		"perf record --cpu=0-3":                         FollowedCPUs,
+		"perf record --cpu 0 -a":                        FollowedCPUs,
+		"perf --debug verbose=1 record -C0 -- sleep 1":  FollowedCPUs,
+		"perf record -D 100 -m 64 -c 1 -k mono -C 1":    FollowedCPUs,
+		"perf record --clockid mono --delay 5 --cpu 1 ": FollowedCPUs,
+	} {
+		list := strings.Fields(args)
+		file := perfdatatest.File{Attrs: []perfdatatest.Attr{{Type: 1, SampleType: 1, Flags: flagMmap | flagSampleIDAll, IDs: []uint64{1, 2}}}, Features: make(map[int][]byte)}
+		file.Add(perfdatatest.Round, 0) // without records, a file has no features
+		values := []any{uint32(len(list))}
+		for _, arg := range list {
+			values = append(values, uint32(len(arg)+1), arg+"\x00")
+		}
+		file.Features[featureCommandLine] = file.Bytes(values...)
+		for _, online := range []uint32{0, 2, 3} {
+			want := want
+			if want == FollowedCPUs && online == 2 {
+				want = FollowedWhole // it has two numbers: this perf follows processes on all CPUs
+			}
+			file.Features[featureCPUs] = file.Bytes(uint32(9), online)
+			data := file.Write()
+			f, err := Open(bytes.NewReader(data), int64(len(data)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := f.Followed(); got != want {
+				t.Errorf("%s, %d CPUs: %d, want %d", args, online, got, want)
+			}
+		}
+	}
+}
