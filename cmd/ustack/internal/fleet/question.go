@@ -193,7 +193,7 @@ func (f *Ask) diffSQL() string {
 WITH os AS (SELECT os, count(DISTINCT device) AS devices FROM %[1]s GROUP BY os),
 s AS (
   SELECT s.*, d.os FROM %[2]s s JOIN (SELECT report, os FROM %[1]s) d USING (report)
-  WHERE d.os IN (%[3]s, %[4]s)%[5]s
+  WHERE lock_key IS NOT NULL AND d.os IN (%[3]s, %[4]s)%[5]s
 )
 SELECT lock_key,
   CAST(round(coalesce(sum(ns * weight) FILTER (os = %[3]s), 0) / (SELECT devices FROM os WHERE os = %[3]s)) AS BIGINT) AS a_ns,

@@ -10,18 +10,22 @@ func (f *Ask) TakesSums() bool {
 	return !f.Exact && f.Server == nil && (f.Question == Top || f.Question == Diff)
 }
 
-// rowsSQL are rows by which waits are summed up: sums, or else single waits.
+// rowsSQL are rows by which waits are summed up: sums, or else single waits, of which more is NULL.
 func (f *Ask) rowsSQL() string {
 	if !f.Sums {
 		return f.countedSQL()
 	}
+	more := "more"
+	if f.Locks { // of a report and a lock, one row is left
+		more = "false"
+	}
 	const columns = "report, device, lock_key, is_lock, lock_kind, lock_name, site_path, site_build_id, site_offset, site_ran, ns, weight"
 	return fmt.Sprintf(`(
-  SELECT %[1]s, waits, more FROM %[2]s WHERE report NOT IN (%[3]s)
+  SELECT %[1]s, waits, %[6]s AS more FROM %[2]s WHERE report NOT IN (%[3]s)
   UNION ALL
-  SELECT %[1]s, 1 AS waits, true AS more FROM %[4]s WHERE ns IS NOT NULL AND report IN (%[3]s)
+  SELECT %[1]s, 1 AS waits, NULL AS more FROM %[4]s WHERE ns IS NOT NULL AND report IN (%[3]s)
   QUALIFY %[5]s
-)`, columns, f.table("sums"), f.severalSQL(), f.table("samples"), firstSQL)
+)`, columns, f.table("sums"), f.severalSQL(), f.table("samples"), firstSQL, more)
 }
 
 // topOfSums is topSQL for tables with sums.
@@ -57,17 +61,14 @@ JOIN %s USING (lock_key)`, chosen, orderSQL[ByTotal], sumOfWaits, orderSQL[ByDev
 const sumOfWaits = "CAST(sum(waits) AS BIGINT)"
 
 // devicesOfLocks counts the devices of each lock, of the rows that meet a condition, "" for all. Of a
-// device with one report, that is the number of rows, and no set of all pairs of device and lock is
+// device with one report, that is the number of first rows, and no set of all pairs of device and lock is
 // needed.
 func (f *Ask) devicesOfLocks(condition string) string {
 	if !f.Sums {
 		return fmt.Sprintf("count(DISTINCT device) FILTER (true%s)", condition)
 	}
 	single := fmt.Sprintf("report IN (SELECT any_value(report) FROM %s GROUP BY device HAVING count(*) = 1)", f.table("devices"))
-	if !f.Locks {
-		single += " AND NOT more"
-	}
-	return fmt.Sprintf("count(*) FILTER (%[1]s%[2]s) + count(DISTINCT device) FILTER (NOT (%[1]s)%[2]s)", single, condition)
+	return fmt.Sprintf("count(*) FILTER (%[1]s AND NOT more%[2]s) + count(DISTINCT device) FILTER ((NOT %[1]s OR more IS NULL)%[2]s)", single, condition)
 }
 
 // p99OfSums are locks with the time that 99 of 100 of their waits do not exceed, for those that meet
