@@ -446,6 +446,9 @@ func (a *answers) p99(l *lockSum) int64 {
 	return atMost(l.p99())
 }
 
+// wholeNS returns a total as a whole number.
+func wholeNS(total float64) int64 { return int64(math.Round(min(total, fleet.MostNS))) }
+
 // top answers which locks cost most.
 func (a *answers) top() (columns []string, rows [][]any, err error) {
 	columns = columnsOfAnswer(fleet.Top)
@@ -453,7 +456,7 @@ func (a *answers) top() (columns []string, rows [][]any, err error) {
 		return columns, nil, nil
 	}
 	of := map[fleet.Order]func(*lockSum) float64{
-		fleet.ByTotal:   func(l *lockSum) float64 { return math.Round(l.total[0]) },
+		fleet.ByTotal:   func(l *lockSum) float64 { return float64(wholeNS(l.total[0])) },
 		fleet.ByDevices: func(l *lockSum) float64 { return float64(l.devices[0].count()) },
 		fleet.ByP99:     func(l *lockSum) float64 { return float64(a.p99(l)) },
 		fleet.ByWaits:   func(l *lockSum) float64 { return float64(l.waits) },
@@ -462,7 +465,7 @@ func (a *answers) top() (columns []string, rows [][]any, err error) {
 	for _, l := range list {
 		const percent, tenths = 100, 10
 		share := math.Round(percent*tenths*float64(l.devices[0].count())/float64(len(a.known))) / tenths
-		rows = append(rows, append([]any{int64(math.Round(l.total[0])), l.waits, l.devices[0].count(), share, a.p99(l)}, l.where()...))
+		rows = append(rows, append([]any{wholeNS(l.total[0]), l.waits, l.devices[0].count(), share, a.p99(l)}, l.where()...))
 	}
 	return columns, rows, err
 }
@@ -499,10 +502,10 @@ func (a *answers) diff() (columns []string, rows [][]any, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	each := func(l *lockSum, side int) float64 { return math.Round(l.total[side] / n[side]) }
-	list, err := a.first(func(l *lockSum) float64 { return each(l, 1) - each(l, 0) })
+	each := func(l *lockSum, side int) int64 { return wholeNS(l.total[side] / n[side]) }
+	list, err := a.first(func(l *lockSum) float64 { return float64(each(l, 1) - each(l, 0)) })
 	for _, l := range list {
-		rows = append(rows, append([]any{int64(each(l, 0)), int64(each(l, 1)), l.devices[0].count(), l.devices[1].count()}, l.where()...))
+		rows = append(rows, append([]any{each(l, 0), each(l, 1), l.devices[0].count(), l.devices[1].count()}, l.where()...))
 	}
 	return columns, rows, err
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"path"
 	"slices"
 	"strings"
@@ -67,7 +66,7 @@ func causesOf(variants []*variant) []*cluster {
 		v.key = v.is.Sum()
 	}
 	slices.SortFunc(variants, func(a, b *variant) int {
-		return cmp.Or(cmp.Compare(math.Round(b.total), math.Round(a.total)), cmp.Compare(a.key, b.key), cmp.Compare(a.stack, b.stack), cmp.Compare(a.owner, b.owner))
+		return cmp.Or(cmp.Compare(wholeNS(b.total), wholeNS(a.total)), cmp.Compare(a.key, b.key), cmp.Compare(a.stack, b.stack), cmp.Compare(a.owner, b.owner))
 	})
 	var list []*cluster
 	centers := cause.NewIndex()
@@ -78,7 +77,7 @@ func causesOf(variants []*variant) []*cluster {
 		}
 		list[at].add(v)
 	}
-	slices.SortStableFunc(list, func(a, b *cluster) int { return cmp.Compare(math.Round(b.total), math.Round(a.total)) })
+	slices.SortStableFunc(list, func(a, b *cluster) int { return cmp.Compare(wholeNS(b.total), wholeNS(a.total)) })
 	return list
 }
 
@@ -247,7 +246,7 @@ func (a *answers) causes(parts []string) (columns []string, rows [][]any, err er
 		v := c.center
 		slices.Sort(c.devices)
 		c.devices = slices.Compact(c.devices)
-		rows = append(rows, []any{int64(math.Round(c.total)), c.waits, int64(len(c.devices)), c.variants, textOf(some(v.kind)), textOf(c.name), say(v.waiter), say(v.holder)})
+		rows = append(rows, []any{wholeNS(c.total), c.waits, int64(len(c.devices)), c.variants, textOf(some(v.kind)), textOf(c.name), say(v.waiter), say(v.holder)})
 	}
 	return columns, rows, nil
 }

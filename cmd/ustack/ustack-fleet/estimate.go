@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"ustack/cmd/ustack/internal/fleet"
 	"ustack/render/tally"
 )
 
@@ -80,12 +81,12 @@ func (a *answers) estimate() (columns []string, rows [][]any, err error) {
 	for key, l := range a.estimated.locks {
 		a.locks[key] = &l.lockSum
 	}
-	list, err := a.first(func(l *lockSum) float64 { return math.Round(l.total[0]) })
+	list, err := a.first(func(l *lockSum) float64 { return float64(wholeNS(l.total[0])) })
 	for _, l := range list {
 		w := a.estimated.locks[l.key].total()
 		low, high := w.Bounds()
-		row := []any{int64(math.Round(w.Total)), int64(math.Floor(low)), nil, l.waits, l.devices[0].count()}
-		if high < math.MaxInt64 {
+		row := []any{wholeNS(w.Total), wholeNS(math.Floor(low)), nil, l.waits, l.devices[0].count()}
+		if high <= fleet.MostNS {
 			row[2] = int64(math.Ceil(high))
 		}
 		rows = append(rows, append(row, l.where()...))

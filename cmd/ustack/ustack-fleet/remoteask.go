@@ -63,7 +63,7 @@ LIMIT %d`, ofSeveral, sameWait, firstOf, f.Top)
 	case fleet.Diff:
 		return remoteDiff(f, asked)
 	}
-	return remoteNamed(f, "total_ns, waits, devices, percent, p99_ns", fmt.Sprintf(`SELECT lock_key, toInt64(floor(sum(ns * weight) + 0.5)) AS total_ns, count() AS waits, uniqExact(device) AS devices,
+	return remoteNamed(f, "total_ns, waits, devices, percent, p99_ns", fmt.Sprintf(`SELECT lock_key, %s AS total_ns, count() AS waits, uniqExact(device) AS devices,
   floor(1000 * uniqExact(device) / (SELECT uniqExact(device) FROM devices) + 0.5) / 10 AS percent,
   %s AS p99_ns,
   %s
@@ -71,7 +71,12 @@ FROM samples
 WHERE ns IS NOT NULL AND lock_key IS NOT NULL%s
   AND %s
   AND %s
-GROUP BY lock_key`, remoteP99(f), remoteWhere, remoteLocks(f), countedOnce, countedHere), string(f.By))
+GROUP BY lock_key`, remoteWhole("sum(ns * weight)"), remoteP99(f), remoteWhere, remoteLocks(f), countedOnce, countedHere), string(f.By))
+}
+
+// remoteWhole is a total as a whole number: see wholeNS.
+func remoteWhole(total string) string {
+	return fmt.Sprintf("toInt64(least(floor(%s + 0.5), toFloat64(%d)))", total, int64(fleet.MostNS))
 }
 
 // remoteLocks limits samples to those of locks, if that is wanted.
@@ -119,7 +124,7 @@ func remoteDiff(f *fleet.Ask, asked string) string {
 		return fmt.Sprintf("report GLOBAL IN (SELECT report FROM devices WHERE os GLOBAL IN %s)", of(side))
 	}
 	each := func(side int) string {
-		return fmt.Sprintf("toInt64(floor(ifNull(sumIf(ns * weight, here = %d), 0) / (SELECT uniqExact(device) FROM devices WHERE os GLOBAL IN %s) + 0.5))", side, of(side))
+		return remoteWhole(fmt.Sprintf("ifNull(sumIf(ns * weight, here = %d), 0) / (SELECT uniqExact(device) FROM devices WHERE os GLOBAL IN %s)", side, of(side)))
 	}
 	return remoteNamed(f, "a_ns, b_ns, a_devices, b_devices", fmt.Sprintf(`SELECT * FROM (
   SELECT lock_key, %s AS a_ns,

@@ -100,9 +100,18 @@ func (f *Ask) orderBy() string {
 	return orderSQL[f.By]
 }
 
+// MostNS bounds a total: it is the largest float64 that fits into 64 bits. A report can have a weight
+// and times with which its total does not, and the question has an answer for the others all the same.
+const MostNS = 1<<63 - 1<<10
+
+// roundSQL is a total as a whole number, a half rounded up: CAST alone has the next even number.
+func roundSQL(total string) string {
+	return fmt.Sprintf("CAST(least(round(%s), %d.0::DOUBLE) AS BIGINT)", total, int64(MostNS))
+}
+
 // orderSQL are the columns by which locks are sorted.
 var orderSQL = map[Order]string{
-	ByTotal: "CAST(sum(ns * weight) AS BIGINT)", ByWaits: "count(*)", ByDevices: "count(DISTINCT device)", ByP99: "quantile_disc(ns, 0.99)",
+	ByTotal: roundSQL("sum(ns * weight)"), ByWaits: "count(*)", ByDevices: "count(DISTINCT device)", ByP99: "quantile_disc(ns, 0.99)",
 }
 
 // whereSQL are the columns that say which lock it is.
@@ -196,13 +205,18 @@ s AS (
   WHERE lock_key IS NOT NULL AND d.os IN (%[3]s, %[4]s)%[5]s
 )
 SELECT lock_key,
-  CAST(round(coalesce(sum(ns * weight) FILTER (os = %[3]s), 0) / (SELECT devices FROM os WHERE os = %[3]s)) AS BIGINT) AS a_ns,
-  CAST(round(coalesce(sum(ns * weight) FILTER (os = %[4]s), 0) / (SELECT devices FROM os WHERE os = %[4]s)) AS BIGINT) AS b_ns,
+  %[9]s AS a_ns,
+  %[10]s AS b_ns,
   %[7]s AS a_devices,
   %[8]s AS b_devices,
   %[6]s
 FROM s
-GROUP BY lock_key)`, f.table("devices"), f.rowsSQL(), quote(f.A), quote(f.B), f.locksSQL(), whereSQL, f.devicesOfLocks(" AND os = "+quote(f.A)), f.devicesOfLocks(" AND os = "+quote(f.B))), "b_ns - a_ns")
+GROUP BY lock_key)`, f.table("devices"), f.rowsSQL(), quote(f.A), quote(f.B), f.locksSQL(), whereSQL, f.devicesOfLocks(" AND os = "+quote(f.A)), f.devicesOfLocks(" AND os = "+quote(f.B)), eachSQL(f.A), eachSQL(f.B)), "b_ns - a_ns")
+}
+
+// eachSQL is the total of the devices of an operating system, for each of them.
+func eachSQL(os string) string {
+	return roundSQL(fmt.Sprintf("coalesce(sum(ns * weight) FILTER (os = %[1]s), 0) / (SELECT devices FROM os WHERE os = %[1]s)", quote(os)))
 }
 
 // table returns the files of a table. Those of devices can be of versions with different columns.
