@@ -262,13 +262,19 @@ func (a *answers) count() error {
 	return nil
 }
 
+// errForged: no export has written such tables.
+var errForged = errors.New("the tables do not agree with each other: these are not those that ustack export has written")
+
 // sample adds a sample.
 func (a *answers) sample(s *sampleRow) error {
 	if err := a.count(); err != nil {
 		return err
 	}
+	sum := a.known[s.Device]
+	if sum == nil {
+		return fmt.Errorf("a sample of the device %.80q: %w", s.Device, errForged)
+	}
 	if a.same.again(s) {
-		sum := a.known[s.Device]
 		sum.waits--
 		sum.waited -= *s.NS
 		a.length(s.LockKey, s.IsLock, atMost(*s.NS), -1)
@@ -284,7 +290,7 @@ func (a *answers) sample(s *sampleRow) error {
 	case a.f.Question == fleet.Causes:
 		return a.gathered.sample(s)
 	case a.f.Question == fleet.Estimate:
-		return a.estimated.sample(s, a.known[s.Device].number, a.same.of[s.Report])
+		return a.estimated.sample(s, sum.number, a.same.of[s.Report])
 	}
 	row := newSum(s)
 	row.add(s)
@@ -298,6 +304,9 @@ func (a *answers) sample(s *sampleRow) error {
 func (a *answers) sum(row *sumRow) error {
 	if err := a.count(); err != nil {
 		return err
+	}
+	if a.known[row.Device] == nil {
+		return fmt.Errorf("a sum of the device %.80q: %w", row.Device, errForged)
 	}
 	if !a.same.isSeveral(row.Report) && (!a.f.Locks || row.IsLock != nil && *row.IsLock) {
 		a.add(row)
@@ -387,7 +396,9 @@ func (a *answers) first(of func(*lockSum) float64) ([]*lockSum, error) {
 	var list []*lockSum
 	for _, l := range a.locks {
 		slices.Sort(l.times)
-		l.lengths = a.lengths[l.key]
+		if l.lengths = a.lengths[l.key]; a.f.Sums && a.f.Question == fleet.Top && l.waits != countOf(l.lengths) {
+			return nil, fmt.Errorf("%d waits and %d durations of a lock: %w", l.waits, countOf(l.lengths), errForged)
+		}
 		list = append(list, l)
 	}
 	slices.SortFunc(list, func(x, y *lockSum) int { return cmp.Or(cmp.Compare(of(y), of(x)), cmp.Compare(x.key, y.key)) })
@@ -420,16 +431,21 @@ func nameSites(dir string, locks []*lockSum) error {
 	})
 }
 
+// countOf returns how many waits there are of all durations.
+func countOf(lengths map[int64]int64) (n int64) {
+	for _, waits := range lengths {
+		n += waits
+	}
+	return n
+}
+
 // p99 returns the smallest time that is not shorter than 99 of 100.
 func (l *lockSum) p99() int64 {
 	const of, all = 99, 100
 	if l.lengths == nil {
 		return l.times[(of*len(l.times)+all-1)/all-1]
 	}
-	n, below := int64(0), int64(0)
-	for _, waits := range l.lengths {
-		n += waits
-	}
+	n, below := countOf(l.lengths), int64(0)
 	for _, ns := range slices.Sorted(maps.Keys(l.lengths)) {
 		if below += l.lengths[ns]; all*below >= of*n {
 			return ns

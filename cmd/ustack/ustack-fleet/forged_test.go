@@ -1,8 +1,11 @@
 package main
 
 import (
+	"math"
 	"path/filepath"
 	"testing"
+
+	"ustack/cmd/ustack/internal/command"
 )
 
 // forged makes tables of a report with a wait, which a function changes first.
@@ -24,6 +27,54 @@ func forged(t *testing.T, change func(c *collector, p *part) error) (dir string)
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// TestForged: tables that no export has written, with sums of files that are right, are an error.
+func TestForged(t *testing.T) {
+	more, n := waitOf("pool", 5), int64(1)
+	for name, change := range map[string]func(*collector, *part) error{
+		"no durations": func(_ *collector, p *part) error {
+			_, err := p.sums.Write([]sumRow{{Report: 1, Device: "report-0000000000000001", LockKey: 7, Waits: 1, NS: 5, Weight: 1}})
+			return err
+		},
+		"too few durations": func(_ *collector, p *part) error {
+			_, err := p.sums.Write([]sumRow{{Report: 1, Device: "report-0000000000000001", LockKey: *more.LockKey, IsLock: more.IsLock, Waits: 1, NS: 5, Weight: 1}})
+			return err
+		},
+		"negative": func(_ *collector, p *part) error {
+			_, err := p.lengths.Write([]durationRow{{LockKey: *more.LockKey, IsLock: more.IsLock, AtMostNS: 5, Waits: -n}})
+			return err
+		},
+		"a device that is not there": func(c *collector, _ *part) error {
+			c.device.Device = "other"
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := forged(t, change)
+			if _, messages := ran(t, command.Failure, "fleet", "top", dir); messages == "" {
+				t.Error("no message")
+			}
+			if name == "a device that is not there" {
+				ran(t, command.Failure, "fleet", "top", "--exact", dir)
+				ran(t, command.Failure, "fleet", "causes", dir)
+				ran(t, command.Failure, "fleet", "estimate", dir)
+			}
+		})
+	}
+}
+
+// TestSumsOfNoNumber: a weight that is no number, as only forged tables have it, has a row of its own.
+func TestSumsOfNoNumber(t *testing.T) {
+	a, b := waitOf("pool", 5), waitOf("pool", 6)
+	a.Weight, b.Weight = math.NaN(), math.NaN()
+	var waits int64
+	for _, row := range sumsOf([]sampleRow{a, b}) {
+		waits += row.Waits
+	}
+	if waits != 2 {
+		t.Errorf("%d waits, want 2", waits)
+	}
 }
 
 // TestTooMuch: a report with a total that 64 bits do not have is one with the largest, and is no

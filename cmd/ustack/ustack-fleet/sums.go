@@ -76,25 +76,30 @@ func compareLocks(a, b lockOf) int {
 
 // sumsOf returns the sums of the samples of a report, in the order of their locks.
 func sumsOf(samples []sampleRow) []sumRow {
-	at := make(map[lockOf]*sumRow)
-	var keys []lockOf
+	type keyed struct {
+		lockOf
+		sumRow
+	}
+	at := make(map[lockOf]*keyed)
+	var list []*keyed
 	for i := range samples {
 		s := &samples[i]
 		k, ok := keyOfLock(s)
 		if !ok {
 			continue
 		}
-		if at[k] == nil {
-			keys = append(keys, k)
-			at[k] = newSum(s)
+		sum := at[k]
+		if sum == nil { // also if the weight is no number, as only forged tables have it
+			sum = &keyed{k, *newSum(s)}
+			at[k], list = sum, append(list, sum)
 		}
-		at[k].add(s)
+		sum.add(s)
 	}
-	slices.SortFunc(keys, compareLocks)
-	rows := make([]sumRow, len(keys))
-	for i, k := range keys {
-		rows[i] = *at[k]
-		rows[i].More = i > 0 && keys[i-1].key == k.key
+	slices.SortFunc(list, func(a, b *keyed) int { return compareLocks(a.lockOf, b.lockOf) })
+	rows := make([]sumRow, len(list))
+	for i, k := range list {
+		rows[i] = k.sumRow
+		rows[i].More = i > 0 && list[i-1].key == k.key
 	}
 	return rows
 }
