@@ -2,13 +2,17 @@ package main
 
 import (
 	"encoding/csv"
+	"errors"
 	"math/bits"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"ustack/cmd/ustack/internal/command"
 )
@@ -123,6 +127,57 @@ func TestSums(t *testing.T) {
 	ran(t, command.OK, "export", "-q", "-o", db, lab[0]) // it is there already
 	check(true)
 	sameAsSamples(t, db, "A", "B")
+}
+
+// TestSumsOfOthers: tables of an older version that belong to another user stay without sums, and
+// reports are added beside them.
+func TestSumsOfOthers(t *testing.T) {
+	dir := t.TempDir()
+	fill(t, dir)
+	part := filepath.Join(dir, "part-test")
+	for _, table := range []string{tableSums, tableDurations} {
+		for _, suffix := range []string{tableSuffix, tableSuffix + sumSuffix} {
+			if err := os.Remove(filepath.Join(part, table+suffix)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o777), os.Chmod(part, 0o555)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(part, 0o755) }) // so that it can be removed
+	var s *store
+	var err error
+	asOther(t, func() { s, err = openStore(dir) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if has, err := haveSums([]string{part}); err != nil || has || len(s.reports) != 5 {
+		t.Errorf("%v, %v, %d reports", has, err, len(s.reports))
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, newPrefix+"*")); err != nil || len(left) > 0 {
+		t.Errorf("%s, %v", left, err)
+	}
+}
+
+// asOther calls do on a thread that has not the permissions of root, if it is root.
+func asOther(t *testing.T, do func()) {
+	t.Helper()
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocks: the thread ends with it
+		var err error
+		if os.Geteuid() == 0 {
+			const nobody = 65534
+			_, err = unix.SetfsuidRetUid(nobody)
+		}
+		do()
+		done <- err
+	}()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestSumsTwice: a lock of which only some waits are those for a lock has two rows in a report, and
