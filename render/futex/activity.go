@@ -102,6 +102,7 @@ type timeline struct {
 	// prio is its priority, as sched.Event has it, since prioFrom, which is 0 if it is unknown.
 	prio     int32
 	prioFrom tracefs.Time
+	way      way
 }
 
 // recentLine is the entry for a number in the table of threads.
@@ -367,6 +368,7 @@ func (a *activity) switched(prev int32, state byte, next, cpu, stack int32, t tr
 		cause, proof := a.leaves(tl, state, stack, t)
 		a.set(tl, t, cause, proof)
 		tl.at(stack)
+		tl.way.leaves(t, state != 'R', tl.waits)
 		switch {
 		case state == 'X' || state == 'Z':
 			a.ends(tl)
@@ -392,6 +394,7 @@ func (a *activity) comes(tl *timeline, t tracefs.Time) {
 		a.contradict(tl)
 	}
 	tl.woken = false
+	tl.way.comes(t)
 	a.set(tl, t, causeRuns, t)
 }
 

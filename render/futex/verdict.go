@@ -319,15 +319,16 @@ func (j *diagnosis) inversion() *Verdict {
 			{Kind: WaitedHolding, Task: j.task(second.tid), At: second.at, Lock: c.Lock.named(), Held: b.Lock.named()}}}
 }
 
-// lostWakeUp looks for a wait that began just after a wakeup which found no
-// waiter, and after which none came: nothing else happened in between that could
+// lostWakeUp looks for a wait whose thread was on its way there at a wakeup which found
+// no waiter, and after which none came: nothing else happened in between that could
 // have made the waiter's value right.
 func (j *diagnosis) lostWakeUp() *Verdict {
 	for _, b := range j.hang {
 		l := b.wait.lock.find()
 		e, ok := j.rp.sites.empty.get(l.key)
 		if !ok || b.Lock.Kind == Join || b.Lock.Kind.exclusive() || e.tid == b.TID ||
-			!l.key.shared && distinct(e.proc.find(), l.proc.find()) || l.lastWake > e.at || e.at > b.Since {
+			!l.key.shared && distinct(e.proc.find(), l.proc.find()) || l.lastWake > e.at || e.at > b.Since ||
+			l.traits.keepsSignals() || !j.missed(b, e.at) {
 			continue
 		}
 		return &Verdict{Kind: LostWakeUp, Case: WokenBefore, Tasks: []Task{b.task()},

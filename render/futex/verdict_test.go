@@ -99,3 +99,58 @@ func TestLongCircle(t *testing.T) {
 		t.Errorf("%s: %d facts, %d threads and %d more", v.Kind, len(v.Proof), len(v.Tasks), v.More)
 	}
 }
+
+// TestLostWakeUpOnTheWay: a wakeup that found no thread is one that a later wait has missed
+// only if its thread can have been on its way there.
+func TestLostWakeUpOnTheWay(t *testing.T) {
+	const (
+		wakes = `
+			11 1 70000 ` + wakeCall + `
+			11 1 70001 sys_futex -> 0x0
+			`
+		waits = ` sys_futex(uaddr: 0x1000, op: 0x80, val: 5, utime: 0, uaddr2: 0, val3: 0)
+			`
+		ends = "11 1 2000000 sys_getpid()"
+	)
+	on := func(at int) string {
+		return fmt.Sprintf("0 0 %d sched_switch: prev_comm=s prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=t10 next_pid=10 next_prio=120\n", at)
+	}
+	off := func(at int, state string) string {
+		return fmt.Sprintf("10 0 %d sched_switch: prev_comm=t10 prev_pid=10 prev_prio=120 prev_state=%s ==> next_comm=s next_pid=0 next_prio=120\n", at, state)
+	}
+	// It waits for a mutex, in which the wakeup falls.
+	const mutex = `10 0 69002 sys_futex(uaddr: 0x2000, op: 0x80, val: 2, utime: 0, uaddr2: 0, val3: 0)
+		`
+	for name, c := range map[string]struct {
+		trace string
+		want  bool
+	}{
+		"soon":                   {wakes + "10 0 72000" + waits + ends, true},
+		"late":                   {wakes + "10 0 133000" + waits + ends, false},
+		"preempted":              {on(69000) + off(69100, "R") + wakes + on(132000) + "10 0 133000" + waits + off(133010, "S") + ends, true},
+		"slept otherwise":        {on(69000) + off(69100, "S") + wakes + on(132000) + "10 0 133000" + waits + off(133010, "S") + ends, false},
+		"slept otherwise, soon":  {on(69000) + off(69100, "S") + wakes + on(71000) + "10 0 71500" + waits + off(71510, "S") + ends, false},
+		"ran":                    {on(69000) + wakes + "10 0 133000" + waits + off(133010, "S") + ends, false},
+		"waited for a lock":      {on(69000) + mutex + off(69100, "S") + wakes + on(132000) + "10 0 132001 sys_futex -> 0x0\n10 0 133000" + waits + off(133010, "S") + ends, true},
+		"came back from a sleep": {off(68000, "S") + on(69900) + wakes + "10 0 71000" + waits + off(71010, "S") + ends, true},
+	} {
+		if v := reportOf(t, c.trace).Verdict; (v.Kind == futex.LostWakeUp) != c.want {
+			t.Errorf("%s: %+v", name, v)
+		}
+	}
+}
+
+// TestNoLostSignal: a condition variable of glibc keeps the signal that a call has brought.
+func TestNoLostSignal(t *testing.T) {
+	for call, want := range map[string]bool{
+		"sys_futex(uaddr: 0x1000, op: 0x189, val: 0, utime: 0, uaddr2: 0, val3: 0xffffffff)": false,
+		"sys_futex(uaddr: 0x1000, op: 0x189, val: 6, utime: 0, uaddr2: 0, val3: 0xffffffff)": true,
+	} {
+		trace := script("\n11 1 70000 "+wakeCall+"\n11 1 70001 sys_futex -> 0x0\n") +
+			strings.ReplaceAll(waitWith(call, 1, false), "    0.000", "    0.072") + script("11 1 2000000 sys_getpid()")
+		trace = strings.ReplaceAll(trace, "/bin/p", "/usr/lib/x86_64-linux-gnu/libc.so.6")
+		if v := analyseText(t, futex.Options{}, trace).Report(futex.View{}).Verdict; (v.Kind == futex.LostWakeUp) != want {
+			t.Errorf("%s: %+v", call, v)
+		}
+	}
+}

@@ -544,8 +544,10 @@ static void *leaves(void *arg) {
 	return 0; // without unlocking
 }
 
+// misses has seen that it has to wait, and does so once it has the mutex.
 static void *misses(void *arg) {
-	nap(50000); // main's wakeup comes meanwhile
+	pthread_mutex_lock(&mutex); // main has it, whose wakeup comes meanwhile
+	pthread_mutex_unlock(&mutex);
 	futex(&one, FUTEX_WAIT_PRIVATE, 0, 0, 0, 0);
 	return 0;
 }
@@ -713,9 +715,11 @@ int main(int argc, char **argv) {
 		wait_forever();
 	} else if (!strcmp(mode, "lost")) {
 		pthread_t t;
+		pthread_mutex_lock(&mutex);
 		pthread_create(&t, 0, misses, 0);
 		nap(20000);
 		futex(&one, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
+		pthread_mutex_unlock(&mutex);
 		wait_forever();
 	} else if (!strcmp(mode, "dead")) {
 		pthread_t t;
