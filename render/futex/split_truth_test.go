@@ -14,6 +14,7 @@ import (
 // owned is what waits for a lock were spent on, by the workload's own log.
 type owned struct {
 	whole, ran, runnable, off, handed tracefs.Time
+	waits                             int
 	on                                map[string]tracefs.Time
 	// futexes is set if the program has waits of its own that its log lacks: Go's runtime
 	// has goroutines change their threads.
@@ -44,6 +45,7 @@ func ownedIn(truth []record, addr uint64) (o owned) {
 		}
 		whole := tracefs.Time(w.to - w.from)
 		o.whole += whole
+		o.waits++
 		o.handed += whole
 		for j := range truth {
 			if h := &truth[j]; h.kind == "hold" && h.addr == addr && h.tid != w.tid && overlap(h, w) > 0 {

@@ -78,8 +78,9 @@ static void sleep_for(std::chrono::microseconds d) {
 
 static void store() {
 	off(syncing, [] {
-		if (write(file, records, 1 << 16) < 0 || fdatasync(file))
-			exit(1);
+		for (int i = 0; i < 4; i++)
+			if (write(file, records, 1 << 16) < 0 || fdatasync(file))
+				exit(1);
 	});
 }
 
@@ -208,12 +209,15 @@ static void owner() {
 	stop = true;
 }
 
+// outside_pause leaves the CPUs to who takes the lock.
+static void outside_pause() { std::this_thread::sleep_for(500us); }
+
 // contend has some threads do the same with a lock.
-template <class Lock, class Inside> static void contend(int n, Lock &l, Inside inside, std::chrono::microseconds outside) {
+template <class Lock, class Inside, class Outside> static void contend(int n, Lock &l, Inside inside, Outside outside) {
 	threads(n, [&](int) {
 		for (int i = 0; i < rounds; i++) {
 			held(l, inside);
-			busy(outside);
+			outside();
 		}
 	});
 }
@@ -273,9 +277,9 @@ int main(int, char **argv) {
 		return 1;
 	const std::map<std::string, std::function<void()>> modes{
 		{"cpp-owner", owner},
-		{"cpp-convoy", [] { contend(6, one, [] { busy(200us); }, 20us); }},
-		{"cpp-rests", [] { contend(3, timed, [] { sleep_for(700us); }, 300us); }},
-		{"cpp-stores", [] { contend(3, one, store, 200us); }},
+		{"cpp-convoy", [] { contend(6, one, [] { busy(200us); }, [] { busy(20us); }); }},
+		{"cpp-rests", [] { contend(3, timed, [] { sleep_for(700us); }, outside_pause); }},
+		{"cpp-stores", [] { contend(3, one, store, outside_pause); }},
 		{"cpp-deep", [] {
 			threads(4, [](int id) {
 				for (int i = 0; i < rounds; i++) {
@@ -286,8 +290,8 @@ int main(int, char **argv) {
 		}},
 		{"cpp-queue", queue},
 		{"cpp-shared", written},
-		{"cpp-atomic", [] { contend(4, word, [] { sleep_for(300us); }, 100us); }},
-		{"cpp-semaphore", [] { contend(4, semaphore, [] { sleep_for(300us); }, 100us); }},
+		{"cpp-atomic", [] { contend(4, word, [] { sleep_for(600us); }, outside_pause); }},
+		{"cpp-semaphore", [] { contend(4, semaphore, [] { sleep_for(300us); }, [] { busy(100us); }); }},
 	};
 	auto mode = modes.find(argv[1]);
 	if (mode == modes.end())

@@ -3,8 +3,8 @@
 // wait for each other are bound to threads, and lock a word with the system call. They log
 // what they did in the same words. The modes mutex and rwmutex use package sync instead.
 //
-// The calls that block are raw ones, and GODEBUG=asyncpreemptoff=1 is to be set: else threads
-// wait for the runtime, too, or are interrupted, which the log does not have.
+// GODEBUG=asyncpreemptoff=1 is to be set: else threads are interrupted, which the log does
+// not have.
 //
 // It begins when a line comes on standard input.
 package main
@@ -86,14 +86,14 @@ func off(what uintptr, call func()) {
 // sleep has the thread sleep, not only the goroutine.
 func sleep(d time.Duration) {
 	t := syscall.NsecToTimespec(int64(d))
-	syscall.RawSyscall(syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&t)), 0, 0)
+	syscall.Syscall(syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&t)), 0, 0)
 }
 
 func rest(d time.Duration) func() { return func() { off(sleeping, func() { sleep(d) }) } }
 
 // call makes a call that has to work.
 func call(nr, fd uintptr, data []byte) {
-	_, _, err := syscall.RawSyscall(nr, fd, uintptr(unsafe.Pointer(unsafe.SliceData(data))), uintptr(len(data)))
+	_, _, err := syscall.Syscall(nr, fd, uintptr(unsafe.Pointer(unsafe.SliceData(data))), uintptr(len(data)))
 	if err != 0 {
 		must(err)
 	}
@@ -114,8 +114,10 @@ var (
 
 func store() {
 	off(syncing, func() {
-		call(syscall.SYS_WRITE, uintptr(file), page[:])
-		call(syscall.SYS_FDATASYNC, uintptr(file), nil)
+		for range 4 {
+			call(syscall.SYS_WRITE, uintptr(file), page[:])
+			call(syscall.SYS_FDATASYNC, uintptr(file), nil)
+		}
 	})
 }
 
@@ -133,15 +135,17 @@ func (l *lock) addr() uintptr { return uintptr(unsafe.Pointer(&l.word)) }
 
 func (l *lock) futex(op, val uintptr) {
 	const private = 128
-	syscall.RawSyscall6(syscall.SYS_FUTEX, l.addr(), op|private, val, 0, 0, 0)
+	syscall.Syscall6(syscall.SYS_FUTEX, l.addr(), op|private, val, 0, 0, 0)
 }
 
 func (l *lock) take() {
 	if l.word.CompareAndSwap(0, 1) {
 		return
 	}
-	for from := now(); l.word.Swap(2) != 0; from = now() {
+	for held := l.word.Swap(2) == 0; !held; {
+		from := now()
 		l.futex(0, 2)
+		held = l.word.Swap(2) == 0 // before anything else: it is the owner from its return on
 		note("wait", l.addr(), from, 0)
 	}
 }
@@ -229,12 +233,15 @@ func owner() {
 	})
 }
 
+// pause leaves the CPUs to who takes the lock.
+func pause() { sleep(500 * time.Microsecond) }
+
 // contend has some threads do the same with a lock.
-func contend(n int, inside func(), outside time.Duration) {
+func contend(n int, inside, outside func()) {
 	threads(n, func(int) {
 		for range rounds {
 			one.hold(inside)
-			busy(outside)
+			outside()
 		}
 	})
 }
@@ -277,11 +284,13 @@ func main() {
 	var mutex sync.Mutex
 	var rw sync.RWMutex
 	modes := map[string]func(){
-		"go-owner":   owner,
-		"go-convoy":  func() { contend(6, works(200*time.Microsecond), 20*time.Microsecond) },
-		"go-rests":   func() { contend(3, rest(700*time.Microsecond), 300*time.Microsecond) },
-		"go-stores":  func() { contend(3, store, 200*time.Microsecond) },
-		"go-crowded": func() { beside(4, rival, func() { contend(4, works(500*time.Microsecond), 300*time.Microsecond) }) },
+		"go-owner":  owner,
+		"go-convoy": func() { contend(6, works(200*time.Microsecond), works(20*time.Microsecond)) },
+		"go-rests":  func() { contend(3, rest(700*time.Microsecond), pause) },
+		"go-stores": func() { contend(3, store, pause) },
+		"go-crowded": func() {
+			beside(4, rival, func() { contend(4, works(500*time.Microsecond), works(300*time.Microsecond)) })
+		},
 		"go-deep": func() {
 			threads(4, func(id int) {
 				for range rounds {
