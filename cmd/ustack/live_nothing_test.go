@@ -24,12 +24,19 @@ func TestLiveNothing(t *testing.T) {
 	defer func() { in.Close(); _ = cat.Wait() }()
 	pid := fmt.Sprint(cat.Process.Pid)
 	waits := "; cat (PID " + pid + ") waits in read"
+	loop := exec.Command("sh", "-c", "while :; do :; done")
+	if err := loop.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = loop.Process.Kill(); _ = loop.Wait() }()
+	busy := fmt.Sprint(loop.Process.Pid)
 	for _, c := range []struct {
 		args, want string
 		code       int
 	}{
 		{"live -p " + pid, "no futex call" + waits + ".", 1},
 		{"futex --live -p " + pid, "try: ustack wait --symbols -p " + pid, 1},
+		{"futex --live -p " + busy, "try: perf top -p " + busy, 1},
 		{"wait -p " + pid, "no wait that began or ended" + waits, 1},
 		{"live -e syscalls:sys_enter_execve -p " + pid, "no event of those that were asked for" + waits, 1},
 		{"record -o " + t.TempDir() + "/report --ring -p " + pid, "", 0},

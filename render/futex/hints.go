@@ -1,6 +1,12 @@
 package futex
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+
+	"ustack/render/phrase"
+	"ustack/tracefs"
+)
 
 // hint says what the futexes of a runtime do not show, and what shows it.
 type hint struct {
@@ -51,4 +57,59 @@ func (rp *reporter) fits(h *hint, l *Lock) bool {
 			return f.File != nil && isOf(f.File, h.files)
 		})
 	})
+}
+
+// A report is of locks that cost nothing if all waits for them are together less than a
+// part of a trace that is not short.
+const (
+	costsNothing = 100
+	notShort     = tracefs.Time(1e9)
+)
+
+// Where the time is spent that locks do not cost.
+const (
+	hintRuns  = "locks cost next to nothing here, and its threads ran %s: perf top -p PID shows where"
+	hintWaits = "locks cost next to nothing here: ustack wait -p PID shows what else threads wait for%s"
+)
+
+// elsewhere returns a hint at where the time goes if it is not waited for locks, "" if it is,
+// or nothing is known: threads of the processes in the report ran for half of the trace, or
+// else wait for something else.
+func (rp *reporter) elsewhere(r *Report) string {
+	length := r.End - r.Start
+	if r.Ticks || length < notShort || r.Loss.Any() || rp.calls.entries == 0 || (r.Contended.Time+r.Contended.OpenTime)*costsNothing > length {
+		return ""
+	}
+	if !rp.activity.whole {
+		return fmt.Sprintf(hintWaits, ", perf top -p PID where they run")
+	}
+	if ran := rp.ran(r.End); 2*ran > length {
+		return fmt.Sprintf(hintRuns, phrase.Percent(ran, length)+" of the time")
+	}
+	return fmt.Sprintf(hintWaits, "")
+}
+
+// ran returns for how long the threads of processes that made calls of futex ran in all.
+func (rp *reporter) ran(end tracefs.Time) (sum tracefs.Time) {
+	processes := make(map[int32]bool)
+	for th := range rp.tasks.threads.all() {
+		if p := th.proc.find(); p.tgid != tracefs.NoTID {
+			processes[p.tgid] = true
+		}
+	}
+	for _, tl := range rp.activity.lines {
+		ours := rp.tasks.threads.get(tl.tid) != nil
+		if m := rp.tasks.mappings; m != nil && !ours {
+			tgid, ok := m.Process(tl.tid)
+			ours = ok && processes[tgid]
+		}
+		if !ours || tl.breaks > 0 && !tl.trusted() {
+			continue
+		}
+		sum += tl.way.all
+		if tl.way.running {
+			sum += max(end-tl.way.on, 0)
+		}
+	}
+	return sum
 }

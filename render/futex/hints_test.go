@@ -1,6 +1,7 @@
 package futex_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -47,6 +48,31 @@ func TestHints(t *testing.T) {
 			if of(word) != (word == c.want) {
 				t.Errorf("%s, %s, %q: %q", c.path, c.call, c.names, notes)
 			}
+		}
+	}
+}
+
+// TestHintElsewhere: where locks cost next to nothing the report says what shows where the
+// time goes instead.
+func TestHintElsewhere(t *testing.T) {
+	const waits = "\n10 0 %d000 " + waitCall + "\n11 1 %d000 " + wakeCall + "\n11 1 %d001 sys_futex -> 0x1\n10 0 %d010 sys_futex -> 0x0\n"
+	wait := func(from, to int) string { return fmt.Sprintf(waits, from, to, to, to) }
+	turn := func(at int, prev, state, next string) string {
+		return fmt.Sprintf("\n%s 0 %d000 sched_switch: prev_comm=a prev_pid=%s prev_prio=120 prev_state=%s ==> next_comm=b next_pid=%s next_prio=120\n", prev, at, prev, state, next)
+	}
+	const begins, ends = "0 1 0 sys_getpid()\n", "\n11 1 3000000 sys_getpid()"
+	for name, c := range map[string]struct{ trace, want string }{
+		"short":       {begins + wait(10, 11), ""},
+		"contended":   {begins + wait(10, 600) + ends, ""},
+		"unscheduled": {begins + wait(10, 11) + ends, "ustack wait -p PID shows what else threads wait for, perf top"},
+		"ran":         {begins + wait(10, 11) + turn(20, "0", "R", "10") + turn(2800, "10", "S", "0") + ends, "ran 93 % of the time: perf top -p PID"},
+		"runs":        {begins + wait(10, 11) + turn(20, "0", "R", "10") + ends, "ran 99 % of the time: perf top -p PID"},
+		"slept":       {begins + wait(10, 11) + turn(20, "0", "R", "10") + turn(25, "10", "S", "0") + ends, "ustack wait -p PID shows what else threads wait for"},
+		"another ran": {begins + wait(10, 11) + turn(20, "0", "R", "99") + turn(2800, "99", "S", "0") + ends, "ustack wait -p PID shows"},
+	} {
+		hints := strings.Join(reportOf(t, c.trace).Hints, "; ")
+		if !strings.Contains(hints, c.want) || c.want == "" && hints != "" {
+			t.Errorf("%s: %q, want %q", name, hints, c.want)
 		}
 	}
 }

@@ -8,16 +8,20 @@ type way struct {
 	awake tracefs.Time
 	// ran is for how long it has run since its last sleep, until it left its CPU last.
 	ran tracefs.Time
+	// all is for how long it has run in all, until then.
+	all tracefs.Time
 	on  tracefs.Time // when it came onto a CPU last
 	// asleep is set if it left that to sleep, elsewhere if that is no wait for a futex.
 	asleep, elsewhere bool
+	running           bool
 }
 
 func (w *way) leaves(t tracefs.Time, sleeps, futex bool) {
 	if w.on > 0 {
 		w.ran += max(t-w.on, 0)
+		w.all += max(t-w.on, 0)
 	}
-	w.asleep, w.elsewhere = sleeps, sleeps && !futex
+	w.running, w.asleep, w.elsewhere = false, sleeps, sleeps && !futex
 }
 
 func (w *way) comes(t tracefs.Time) {
@@ -27,7 +31,7 @@ func (w *way) comes(t tracefs.Time) {
 	if w.elsewhere {
 		w.awake = t
 	}
-	w.on, w.asleep, w.elsewhere = t, false, false
+	w.on, w.running, w.asleep, w.elsewhere = t, true, false, false
 }
 
 // wayTakes is for how long a thread runs at most from where it looks whether it has to wait

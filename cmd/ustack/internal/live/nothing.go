@@ -89,16 +89,20 @@ func (n *nothing) why() string {
 		return head + " of any process"
 	}
 	var list []string
-	more := ""
+	more, runs := "", false
 	for i, pid := range s.opt.PIDs {
 		if i == mostNamed {
 			more = fmt.Sprintf("; %d more processes", len(s.opt.PIDs)-i)
 			break
 		}
-		list = append(list, n.process(pid))
+		does, now := n.process(pid)
+		list, runs = append(list, does), runs || now
 	}
 	text := head + "; " + strings.Join(list, "; ") + more
-	if futex {
+	switch {
+	case futex && runs:
+		text += fmt.Sprintf(". For where it spends its CPU time, try: perf top -p %d", s.opt.PIDs[0])
+	case futex:
 		text += fmt.Sprintf(". A call that began before the trace is seen when it ends. For what else it waits, try: ustack wait --symbols -p %d", s.opt.PIDs[0])
 	}
 	return text
@@ -107,29 +111,30 @@ func (n *nothing) why() string {
 // mostNamed is how many processes, and how many states of each, a message has at most.
 const mostNamed = 3
 
-// process says what the threads of a process do now.
-func (n *nothing) process(pid int) string {
+// process says what the threads of a process do now, and whether some run.
+func (n *nothing) process(pid int) (does string, runs bool) {
 	processes, err := procmap.NewReader(procmap.Options{Proc: n.s.opt.Proc})
 	if err != nil {
-		return fmt.Sprintf("PID %d: %v", pid, err)
+		return fmt.Sprintf("PID %d: %v", pid, err), false
 	}
 	reader := threadstate.Reader{Processes: processes, Call: callNames()}
 	p, err := reader.Read(pid)
 	switch {
 	case errors.Is(err, threadstate.ErrEnded):
-		return fmt.Sprintf("PID %d has ended", pid)
+		return fmt.Sprintf("PID %d has ended", pid), false
 	case err != nil:
-		return fmt.Sprintf("PID %d: %v", pid, err)
+		return fmt.Sprintf("PID %d: %v", pid, err), false
 	}
 	var do []string
 	for i, c := range p.Do {
+		runs = runs || c.What == threadstate.Running
 		if i == mostNamed {
 			do = append(do, "…")
 			break
 		}
 		do = append(do, state(c, p.Threads))
 	}
-	return fmt.Sprintf("%s (PID %d) %s", printable(p.Name), pid, strings.Join(do, ", "))
+	return fmt.Sprintf("%s (PID %d) %s", printable(p.Name), pid, strings.Join(do, ", ")), runs
 }
 
 // state says what some of the threads of a process do.
