@@ -16,6 +16,10 @@ type entry struct {
 	// that has it.
 	asked uint64
 	since tracefs.Time
+	// sigreturn: its last event can be of sigreturn(2), jumped is the cookie of the last
+	// entry with such an event.
+	sigreturn bool
+	jumped    uint64
 }
 
 // maxEntries bounds the threads whose entry is kept.
@@ -121,6 +125,9 @@ func known(comm []byte) []byte {
 // the kernel and the return from it have the same one.
 func (j *querier) enter(h *Pending, rec *tracefs.Record) {
 	e := j.entry(rec.TID)
+	if rec.Kind == tracefs.KindCookie && e.sigreturn {
+		e.jumped = rec.Value
+	}
 	if rec.Kind == tracefs.KindCookie && e.asked != rec.Value {
 		e.asked, e.since = rec.Value, 0
 		if h.Timed(rec) {
@@ -135,6 +142,7 @@ func (j *querier) enter(h *Pending, rec *tracefs.Record) {
 		} else {
 			e.syscall = rec.Body > rec.Off && syscalls.Returns(h.Text[rec.Body:rec.End])
 		}
+		e.sigreturn = !e.syscall && rec.Body > rec.Off && syscalls.Sigreturn(h.Text[rec.Body:rec.End])
 	case e.syscall && e.losses == j.missed: // else the cookie can belong to a missing event
 		e.cookie = rec.Value
 	}
@@ -164,5 +172,6 @@ func (j *querier) ask(s *Query, rec *tracefs.Record) {
 	if e.asked == rec.Value {
 		s.Asked = e.since
 	}
+	s.Jumped = e.jumped != 0 && e.jumped == rec.Value
 	s.Syscall = rec.Flags&tracefs.Continued == 0 && e.cookie == rec.Value
 }

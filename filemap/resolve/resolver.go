@@ -93,6 +93,9 @@ type Query struct {
 	// Syscall: it is the stack of a system call, so that frame 0 is where the
 	// call returns to.
 	Syscall bool
+	// Jumped: the thread has called sigreturn(2) since it was requested, so that the
+	// stack is not that of the events that requested it.
+	Jumped bool
 	// Continued: the frames are the rest of a stack.
 	Continued bool
 	// Joined: it is of another file than the trace begins with, see tracefs.Joined.

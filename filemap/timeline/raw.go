@@ -14,6 +14,7 @@ import (
 // its thread since the first event that asked for it: the thread was in the
 // kernel all the time. So a frame's raw address is known, and by that its
 // mapping, exactly as that of a stock stack is. The frame's offset must agree.
+// But after sigreturn(2) it is another stack: what the signal has interrupted.
 
 // maxRaw is how many raw stacks of an entry into the kernel are looked at.
 const maxRaw = 4
@@ -25,7 +26,7 @@ const pageMask = pageSize - 1
 // none. What was there before the process executed its program is another
 // program's stack.
 func (j *Attributor) raw(sp *space.Space, s *resolve.Query) *rawstack.Stack {
-	if j.opt.Stacks == nil || !s.Deferred || s.Continued || s.Asked == 0 || len(s.Frames) == 0 {
+	if j.opt.Stacks == nil || !s.Deferred || s.Jumped || s.Continued || s.Asked == 0 || len(s.Frames) == 0 {
 		return nil
 	}
 	from, to := s.Asked-j.opt.Stamp.Before, s.Time+j.opt.Stamp.After

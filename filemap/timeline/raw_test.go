@@ -101,6 +101,25 @@ func TestRawProves(t *testing.T) {
 	w.is(t, "another offset", deferred(1, 30_000, 31_000, gone, number{0x5234, hash(7)}), "contradicted")
 }
 
+// TestRawSigreturn: the stack of a call of sigreturn(2) is of what the signal has
+// interrupted, the raw one of the handler. They can have one offset, in files of equal layout.
+func TestRawSigreturn(t *testing.T) {
+	w := newWorld(nil)
+	w.spaces.MapExact(1, elf("/lib/handler", 0x100000, 0x110000, 0x1000), 1000)
+	w.spaces.MapExact(1, elf("/lib/interrupted", 0x200000, 0x210000, 0x1000), 1000)
+	w.stacks.Add(1, 5100, []uint64{0x100234, 0x200300})
+	frames := []number{{0x1234, hash(2)}, {0x1300, hash(2)}}
+	s := deferred(1, 5000, 9000, nil, frames...)
+	s.Jumped = true
+	w.is(t, "a jump", s, "unannounced", "unannounced")
+	w.stacks.Add(1, 10_100, []uint64{0x200234, 0x200300})
+	w.is(t, "a call", deferred(1, 10_000, 11_000, nil, frames...), "/lib/interrupted+0x1234 verified", "/lib/interrupted+0x1300 verified")
+	s = deferred(1, 15_000, 19_000, nil, frames...)
+	s.Jumped = true
+	w.stacks.Add(1, 15_100, []uint64{0x100234, 0x200300})
+	w.is(t, "a jump, and the identifier is known", s, "/lib/interrupted+0x0 verified", "/lib/interrupted+0x0 verified")
+}
+
 // TestRawLeftOut: ustack has found frames that the kernel has left out, which raw stacks do
 // not have. What is there is what was mapped at the time of the deferred stack.
 func TestRawLeftOut(t *testing.T) {

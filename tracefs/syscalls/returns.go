@@ -32,6 +32,31 @@ func Returns(event []byte) bool {
 	return true
 }
 
+// Sigreturn reports whether the text is of an event of a call that can be sigreturn(2),
+// which returns to what a signal has interrupted: what Returns takes, and the entry of
+// raw_syscalls with the call's number on amd64, arm64, or of 32-bit programs there.
+func Sigreturn(event []byte) bool {
+	name, ok := bytes.CutPrefix(event, []byte("sys_"))
+	if !ok {
+		return false
+	}
+	if nr, ok := bytes.CutPrefix(name, []byte("enter: NR ")); ok {
+		end := bytes.IndexByte(nr, ' ')
+		if end < 0 {
+			return false
+		}
+		switch string(nr[:end]) {
+		case "15", "139", "119", "173":
+			return true
+		}
+		return false
+	}
+	if call, ok := enterOrExit(name); ok {
+		name = call
+	}
+	return bytes.HasPrefix(name, []byte("rt_sigreturn")) || bytes.HasPrefix(name, []byte("sigreturn"))
+}
+
 // enterOrExit returns the name of a call without "enter_" or "exit_", if it has
 // that.
 func enterOrExit(name []byte) (call []byte, ok bool) {

@@ -32,3 +32,25 @@ func TestReturns(t *testing.T) {
 		}
 	}
 }
+
+func TestSigreturn(t *testing.T) {
+	for text, want := range map[string]bool{
+		"sys_rt_sigreturn()":                   true,
+		"sys_sigreturn()":                      true,
+		"sys_enter_rt_sigreturn: ":             true,
+		"sys_exit_rt_sigreturn: 0x0":           true,
+		"sys_enter: NR 15 (7f, 0, 0, 0, 0, 0)": true,
+		"sys_enter: NR 139 (7f, 0, 0, 0, 0)":   true,
+		"sys_enter: NR 1 (7f, 0, 0, 0, 0, 0)":  false,
+		"sys_enter: NR 15":                     false, // cut
+		"sys_rt_sigaction(sig: a)":             false,
+		"sys_futex(uaddr: 7f, op: 80)":         false,
+		"sched_switch: sys_rt_sigreturn":       false,
+		"sys_":                                 false,
+		"":                                     false,
+	} {
+		if got := Sigreturn([]byte(text)); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
