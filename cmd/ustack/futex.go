@@ -37,7 +37,7 @@ func parseFutex(args []string, stdout io.Writer) (*futexFlags, error) {
 	if err := command.ParseOperands(fs, args, help.Usage("futex"), stdout); err != nil {
 		return nil, err
 	}
-	return &f, f.complete(fs.Args())
+	return &f, errors.Join(command.Files(args, fs.Args(), "ustack futex --live"), f.complete(fs.Args()))
 }
 
 // defaultFutex returns the flags for files without any flag said, as far as change

@@ -41,7 +41,7 @@ func parseWait(args []string, stdout io.Writer) (*waitFlags, error) {
 	n := len(files)
 	f.saved = n > 0 && (n == len(args) || args[len(args)-n-1] != "--")
 	if f.saved {
-		return &f, errors.Join(f.Check(), f.notOf(fs, waiting.OnlyLive(), "tracing now"), f.readFrom(files))
+		return &f, errors.Join(f.Check(), command.Files(args, files, "ustack wait"), f.notOf(fs, waiting.OnlyLive(), "tracing now"), f.readFrom(files))
 	}
 	f.source.Command = files
 	return &f, errors.Join(f.Check(), f.notOf(fs, waiting.OnlySaved(), "saved traces"), f.traceNow(args))
