@@ -1,9 +1,7 @@
 package sideband
 
 import (
-	"os"
-	"runtime"
-
+	"ustack/filemap/compat"
 	"ustack/tracefs"
 	"ustack/tracefs/perf"
 )
@@ -20,22 +18,12 @@ import (
 // among them: perf reports all that is mapped.
 var compatCalls = [...]string{"__ia32_sys_mremap", "__ia32_sys_munmap", "__ia32_sys_brk", "__ia32_sys_prctl"}
 
-// mayBeCompat reports whether a 64-bit process can make 32-bit system calls:
-// CONFIG_IA32_EMULATION (arch/x86/entry/vdso/vdso32-setup.c).
-func mayBeCompat() bool {
-	if runtime.GOARCH != "amd64" {
-		return false
-	}
-	_, err := os.Stat("/proc/sys/abi/vsyscall32")
-	return err == nil
-}
-
 // findProbes looks for the probes that openCompat needs.
 func (rs *rings) findProbes() {
 	if len(rs.opt.Tracepoints) == 0 {
 		return // no name is sure
 	}
-	if rs.x32 = mayBeX32(); !mayBeCompat() {
+	if rs.x32 = compat.X32(); !compat.Int80() {
 		return
 	}
 	var err error

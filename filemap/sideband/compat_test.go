@@ -6,10 +6,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"ustack/filemap/compat"
 )
 
 // Where the program that int80Program makes has a second segment.
@@ -25,7 +26,7 @@ func int80Program(call, b, c, d, s, di uint32) []byte {
 // x32Program is such a program that makes a system call of the x32 ABI.
 func x32Program(call, di, si, d, r10, r8 uint32) []byte {
 	const ax, reg, second, dx, fourth, fifth = "\xb8", "\xbf", "\xbe", "\xba", "\x41\xba", "\x41\xb8"
-	return callingProgram([]byte{0x0f, 0x05}, []string{ax, reg, second, dx, fourth, fifth}, call|x32Bit, di, si, d, r10, r8)
+	return callingProgram([]byte{0x0f, 0x05}, []string{ax, reg, second, dx, fourth, fifth}, call|compat.X32Bit, di, si, d, r10, r8)
 }
 
 // callingProgram is such a program, which fills registers and enters the kernel.
@@ -88,7 +89,7 @@ func callingProgram(enter []byte, registers []string, values ...uint32) []byte {
 // TestInt80: what a 64-bit process unmaps or moves by a system call of 32-bit
 // processes is not known to be there any more.
 func TestInt80(t *testing.T) {
-	if runtime.GOARCH != "amd64" || !mayBeCompat() {
+	if !compat.Int80() {
 		t.Skip("this machine has no int 0x80")
 	}
 	b, _ := openBand(t, Options{})
@@ -105,7 +106,7 @@ func TestInt80(t *testing.T) {
 
 // TestX32: so it is with what a process unmaps or moves by a system call of the x32 ABI.
 func TestX32(t *testing.T) {
-	if runtime.GOARCH != "amd64" || !x32Works() {
+	if !compat.X32Works() {
 		t.Skip("the kernel has no x32 ABI")
 	}
 	b, _ := openBand(t, Options{})

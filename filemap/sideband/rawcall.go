@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/filemap/compat"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/tracefs/perf"
@@ -45,7 +46,7 @@ func isRawCompat(raw []byte, tp *Tracepoint) bool {
 	first, second := word(1), word(2)
 	switch word(0) {
 	default:
-		return word(0)&^(x32Bit-1) == x32Bit
+		return word(0)&^(compat.X32Bit-1) == compat.X32Bit
 	case rawUnmap:
 		mode := uint64(1<<16 - 1) // of fchmod; what is in the lowest pages is no code
 		return first < low && first%uint64(os.Getpagesize()) == 0 && (first > 0 || second > mode)

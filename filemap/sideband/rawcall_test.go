@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/filemap/compat"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/tracefs"
@@ -40,7 +41,7 @@ func TestRawCompat(t *testing.T) {
 		{"prctl", []uint64{172, unix.PR_SET_MM, 14, 0x20000000, 104, 0, 0}, true},
 		{"prctl of a name", []uint64{172, 15, 0x20000000, 0, 0, 0, 0}, false},
 		{"iopl", []uint64{172, 3, 0, 0, 0, 0, 0}, false},
-		{"munmap of the x32 ABI", []uint64{11 | x32Bit, 0x7f0000000000, 0x1000, 0, 0, 0, 0}, true},
+		{"munmap of the x32 ABI", []uint64{11 | compat.X32Bit, 0x7f0000000000, 0x1000, 0, 0, 0, 0}, true},
 		{"a record that is cut", []uint64{91, 0x7ffc00001000}, true},
 	} {
 		if got := isRawCompat(record(c.words...), tp); got != c.want {

@@ -2,10 +2,10 @@ package tasks
 
 import (
 	"os"
-	"runtime"
 
 	"golang.org/x/sys/unix"
 
+	"ustack/filemap/compat"
 	"ustack/tracefs"
 )
 
@@ -23,10 +23,6 @@ const (
 	oldMap32, unmap32, ipc32, protect32, move32, map32 = 90, 91, 117, 125, 163, 192
 	pkeyProtect32, attach32, detach32                  = 380, 397, 398
 
-	// x32Bit is set in the numbers of the x32 ABI (__X32_SYSCALL_BIT in
-	// arch/x86/include/uapi/asm/unistd.h), and by no others.
-	x32Bit = 1 << 30
-
 	foreignFilter = "id == 90 || id == 91 || id == 117 || id == 125 || id == 163 || id == 192 || id == 380 || id == 397 || id == 398 || id >= 0x40000000"
 )
 
@@ -34,11 +30,8 @@ const (
 const argsField = "args"
 
 func foreignSpecs() []spec {
-	if runtime.GOARCH != "amd64" {
-		return nil
-	}
-	if _, err := os.Stat("/proc/sys/abi/vsyscall32"); err != nil {
-		return nil // no CONFIG_IA32_EMULATION: the tracepoint would cost time for nothing
+	if !compat.Int80() && !compat.X32() {
+		return nil // the tracepoint would cost time for nothing
 	}
 	s := spec{kind: Foreign, system: "raw_syscalls", event: "sys_enter", filter: foreignFilter, fields: []string{"id", argsField}}
 	return []spec{s.rare()}
@@ -68,7 +61,7 @@ func isForeign(e *Event) bool {
 	case pkeyProtect32, attach32, detach32:
 		return true
 	}
-	return number&x32Bit != 0 && int64(number) > 0
+	return number&compat.X32Bit != 0 && int64(number) > 0
 }
 
 // foreign notes such a call: nothing is known of the memory from then on, until the process

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/filemap/compat"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/tracefs"
@@ -55,7 +56,7 @@ func TestIsForeign(t *testing.T) {
 		{"setresuid", [5]uint64{ipc32, 1000, 1000, 1000}, false},
 		{"setresuid, as it is", [5]uint64{ipc32, ^uint64(0), 0, 0}, false},
 		{"shmdt", [5]uint64{detach32, 0x50000000}, true},
-		{"x32 mmap", [5]uint64{x32Bit | 9, 0, 0x1000, rx, unix.MAP_PRIVATE}, true},
+		{"x32 mmap", [5]uint64{compat.X32Bit | 9, 0, 0x1000, rx, unix.MAP_PRIVATE}, true},
 		{"no call", [5]uint64{^uint64(0)}, false},
 	} {
 		data := words(append([]uint64{0}, append(c.args[:], 0, 0)...)...)
