@@ -235,29 +235,37 @@ func TestPerfSharedMemory(t *testing.T) {
 }
 
 // TestPerfPartly: where other threads, or other CPUs, are not recorded, what they map is not either: files
-// are only claimed.
+// are only claimed, also what is mapped after a loss, and where no file is known may be one.
 func TestPerfPartly(t *testing.T) {
 	for _, args := range [][]string{{"perf", "record", "-t", "10"}, {"perf", "record", "-C", "0"}} {
-		w := newExecWorld(1)
-		w.room = 1 << 30
-		values := []any{uint32(len(args))}
-		for _, arg := range args {
-			values = append(values, uint32(len(arg)+1), arg+"\x00")
-		}
-		const commandLine = 11 // HEADER_CMDLINE
-		w.file.Features = map[int][]byte{commandLine: w.file.Bytes(values...)}
-		w.exec(0, 10)
-		w.sample(0, 10)
-		kept := len(w.rings[0].records)
-		w.reload(0, 10)
-		w.rings[0].records = w.rings[0].records[:kept] // by another thread, on another CPU
-		for range 20 {
-			w.now++
+		for _, loss := range []bool{false, true} {
+			w := newExecWorld(1)
+			w.room = 1 << 30
+			values := []any{uint32(len(args))}
+			for _, arg := range args {
+				values = append(values, uint32(len(arg)+1), arg+"\x00")
+			}
+			const commandLine = 11 // HEADER_CMDLINE
+			w.file.Features = map[int][]byte{commandLine: w.file.Bytes(values...)}
+			w.exec(0, 10)
 			w.sample(0, 10)
-		}
-		w.drain()
-		if files, lost := w.attributed(t, 1); files.named > 0 || files.claimed == 0 || lost > 0 {
-			t.Errorf("%v: %d frames have a file, %d a claimed one, %d none, %d records lost", args, files.named, files.claimed, files.unnamed, lost)
+			if loss {
+				w.rings[0].lost = 1
+				w.now++
+				w.reload(0, 10)
+			}
+			kept := len(w.rings[0].records)
+			w.now++
+			w.reload(0, 10)
+			w.rings[0].records = w.rings[0].records[:kept] // by another thread, on another CPU
+			for range 20 {
+				w.now++
+				w.sample(0, 10)
+			}
+			w.drain()
+			if files, lost := w.attributed(t, 1); files.named > 0 || files.claimed == 0 || lost > 0 != loss {
+				t.Errorf("%v, loss %v: %d frames have a file, %d a claimed one, %d none, %d records lost", args, loss, files.named, files.claimed, files.unnamed, lost)
+			}
 		}
 	}
 }

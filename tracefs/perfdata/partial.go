@@ -1,6 +1,10 @@
 package perfdata
 
-import "strings"
+import (
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
 
 // Followed says whose mappings a file has.
 type Followed uint8
@@ -19,8 +23,13 @@ const (
 // maxArgs bounds the arguments of perf.
 const maxArgs = 1 << 12
 
-// flagMmap is set for the events that report mappings.
-const flagMmap = 1 << 8
+// Bits of an event.
+const (
+	// flagInherit: it follows what the recorded threads make.
+	flagInherit = 1 << 1
+	// flagMmap: it reports mappings.
+	flagMmap = 1 << 8
+)
 
 // commandLine reads perf's arguments (HEADER_CMDLINE).
 func (f *File) commandLine(r *fields) {
@@ -35,16 +44,30 @@ func (f *File) cpus(r *fields) {
 	f.online = int(min(r.word32(), 1<<16))
 }
 
-// Followed returns whose mappings the file has, as far as perf's arguments show.
+// Followed returns whose mappings the file has, as far as perf's arguments and events show. In doubt
+// it is not all.
 func (f *File) Followed() Followed {
 	o := recordOptions(f.args)
 	switch {
 	case o.cpus && !f.everyCPU():
 		return FollowedCPUs
-	case o.threads || o.alone && !o.all:
+	case o.threads || (o.alone || !f.inherits()) && !o.all:
 		return FollowedThreads
 	}
 	return FollowedWhole
+}
+
+// inherits reports whether all events that report mappings follow what the recorded threads make. perf
+// may have one for all processes that does not: a dummy, which it has for some only on machines with two
+// kinds of cores or with --delay.
+func (f *File) inherits() bool {
+	for _, a := range f.events.byID {
+		dummy := a.typ == unix.PERF_TYPE_SOFTWARE && a.config == unix.PERF_COUNT_SW_DUMMY
+		if a.flags&flagMmap != 0 && a.flags&flagInherit == 0 && !dummy {
+			return false
+		}
+	}
+	return true
 }
 
 // everyCPU reports whether mappings were recorded on all CPUs that were online.
@@ -61,7 +84,9 @@ func (f *File) everyCPU() bool {
 // options are those of perf record that say what is recorded.
 type options struct{ cpus, threads, alone, all bool }
 
-// recordOptions reads perf's arguments, up to the program that it is to run.
+// recordOptions reads perf's arguments, up to the program that it is to run. An argument after an
+// option that is not known can be its value or the program: options after it count if there is less
+// in the file by them.
 func recordOptions(args []string) (o options) {
 	for i := 0; i < len(args); i++ {
 		if args[i] == "record" {
@@ -69,40 +94,54 @@ func recordOptions(args []string) (o options) {
 			break
 		}
 	}
+	sure := o // without what may be the program's
+	doubt := false
 	for len(args) > 0 {
 		arg := args[0]
 		args = args[1:]
+		value := false
 		long, isLong := strings.CutPrefix(arg, "--")
 		switch {
 		case isLong && long == "":
-			return o
+			args = nil
 		case isLong:
-			name, _, valued := strings.Cut(long, "=")
-			if o.long(name); !valued && longValues[name] && len(args) > 0 {
-				args = args[1:]
-			}
+			var known bool
+			value, known = o.long(long)
+			doubt = doubt || !known && len(args) > 0 && !strings.HasPrefix(args[0], "-")
 		case len(arg) > 1 && arg[0] == '-':
-			if o.short(arg[1:]) && len(args) > 0 {
-				args = args[1:]
-			}
+			value = o.short(arg[1:])
 		default:
-			return o // the program
+			args = nil // the program
+		}
+		if value && len(args) > 0 {
+			args = args[1:]
+		}
+		if !doubt {
+			sure = o
 		}
 	}
+	o.all = sure.all
 	return o
 }
 
-func (o *options) long(name string) {
-	switch name {
-	case "cpu":
+// long takes an option. It reports whether the next argument is its value, or may be if the option is
+// not known. perf takes the beginning of a name for the name.
+func (o *options) long(text string) (value, known bool) {
+	name, _, valued := strings.Cut(text, "=")
+	switch {
+	case name == "":
+	case strings.HasPrefix("cpu", name):
 		o.cpus = true
-	case "tid":
+	case strings.HasPrefix("tid", name):
 		o.threads = true
-	case "no-inherit", "per-thread":
+	case strings.HasPrefix("no-inherit", name), strings.HasPrefix("per-thread", name):
 		o.alone = true
-	case "all-cpus":
+	case name == "all-cpus":
 		o.all = true
 	}
+	takes, known := longOptions[name]
+	known = known || strings.HasPrefix(name, "no-")
+	return !valued && (takes || !known), known || valued
 }
 
 // short takes options of one letter each. It reports whether the next argument is the value of the
@@ -118,6 +157,8 @@ func (o *options) short(letters string) (value bool) {
 			o.alone = true
 		case 'a':
 			o.all = true
+		case 'I', 'S', 'z': // their values are in the same argument
+			return false
 		}
 		if strings.ContainsRune("CDFGcejkmoprtu", c) {
 			return i == len(letters)-1
@@ -126,10 +167,22 @@ func (o *options) short(letters string) (value bool) {
 	return false
 }
 
-// longValues are the long options whose value can be the next argument (tools/perf/builtin-record.c).
-var longValues = map[string]bool{
-	"event": true, "filter": true, "pid": true, "tid": true, "realtime": true, "cpu": true, "count": true, "output": true, "freq": true,
-	"mmap-pages": true, "call-graph": true, "cgroup": true, "delay": true, "uid": true, "branch-filter": true, "clockid": true,
-	"proc-map-timeout": true, "switch-max-files": true, "max-size": true, "affinity": true, "num-thread-synthesize": true, "control": true,
-	"synth": true, "comp-level": true, "aio-cblocks": true, "vmlinux": true, "mmap-flush": true,
-}
+// longOptions are the long options (tools/perf/builtin-record.c), and whether the next argument is
+// their value: not where it is optional, after =.
+var longOptions = func() map[string]bool {
+	all := make(map[string]bool)
+	for _, name := range strings.Fields(`aio all-cgroups all-cpus all-kernel all-user aux-sample bpf-event branch-any buffering
+		buildid-all buildid-mmap code-page-size compression-level data data-mmap data-page-size debuginfod dry-run exclude-perf group inherit
+		intr-regs kcore kernel-callchains latency namespaces no-buildid no-buildid-cache no-inherit no-samples off-cpu overwrite
+		per-thread period phys-data quiet raw-samples running-time sample-cpu sample-identifier sample-mem-info snapshot stat strict-freq
+		switch-events switch-output tail-synthesize threads timestamp timestamp-boundary timestamp-filename transaction
+		user-callchains user-regs verbose weight`) {
+		all[name] = false
+	}
+	for _, name := range strings.Fields(`affinity branch-filter call-graph cgroup clang-opt clang-path clockid control count cpu delay
+		event filter freq max-size mmap-flush mmap-pages num-thread-synthesize off-cpu-thresh output pid proc-map-timeout realtime
+		setup-filter switch-max-files switch-output-event synth tid uid vmlinux`) {
+		all[name] = true
+	}
+	return all
+}()

@@ -33,29 +33,54 @@ func TestFollowed(t *testing.T) {
 		"perf --debug verbose=1 record -C0 -- sleep 1":  FollowedCPUs,
 		"perf record -D 100 -m 64 -c 1 -k mono -C 1":    FollowedCPUs,
 		"perf record --clockid mono --delay 5 --cpu 1 ": FollowedCPUs,
+		"perf record --switch-output-event x:y -t 10":   FollowedThreads,
+		"perf record --per-t ./a":                       FollowedThreads,
+		"perf record --cp 0 ./a":                        FollowedCPUs,
+		"perf record --filt x --tid 7":                  FollowedThreads,
+		"perf record --newer ./a -t 7":                  FollowedThreads, // or ./a is the value
+		"perf record --newer=3 ./a -t 7":                FollowedWhole,
+		"perf record --no-newer ./a -t 7":               FollowedWhole,
+		"perf record --quiet ./a -t 7":                  FollowedWhole,
+		"perf record -i -Iax,bx ./a":                    FollowedThreads,
+		"perf record -i --newer ./a -a":                 FollowedThreads,
+		"perf record -i -a --newer ./a":                 FollowedWhole,
+		"":                                              FollowedWhole,
 	} {
-		list := strings.Fields(args)
-		file := perfdatatest.File{Attrs: []perfdatatest.Attr{{Type: 1, SampleType: 1, Flags: flagMmap | flagSampleIDAll, IDs: []uint64{1, 2}}}, Features: make(map[int][]byte)}
-		file.Add(perfdatatest.Round, 0) // without records, a file has no features
-		values := []any{uint32(len(list))}
-		for _, arg := range list {
-			values = append(values, uint32(len(arg)+1), arg+"\x00")
-		}
-		file.Features[featureCommandLine] = file.Bytes(values...)
 		for _, online := range []uint32{0, 2, 3} {
 			want := want
 			if want == FollowedCPUs && online == 2 {
 				want = FollowedWhole // it has two numbers: this perf follows processes on all CPUs
 			}
-			file.Features[featureCPUs] = file.Bytes(uint32(9), online)
-			data := file.Write()
-			f, err := Open(bytes.NewReader(data), int64(len(data)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := f.Followed(); got != want {
+			if got := followed(t, flagInherit, online, args); got != want {
 				t.Errorf("%s, %d CPUs: %d, want %d", args, online, got, want)
 			}
 		}
 	}
+	for args, want := range map[string]Followed{"": FollowedThreads, "perf record ./a": FollowedThreads, "perf record -a": FollowedWhole} {
+		if got := followed(t, 0, 2, args); got != want {
+			t.Errorf("%s, and the event is not inherited: %d, want %d", args, got, want)
+		}
+	}
+}
+
+// followed makes a file with some arguments, none for "", and an event with two numbers, and returns whose
+// mappings it has.
+func followed(t *testing.T, flags uint64, online uint32, args string) Followed {
+	t.Helper()
+	file := perfdatatest.File{Attrs: []perfdatatest.Attr{{Type: 1, SampleType: 1, Flags: flagMmap | flagSampleIDAll | flags, IDs: []uint64{1, 2}}}, Features: make(map[int][]byte)}
+	file.Add(perfdatatest.Round, 0) // without records, a file has no features
+	if list := strings.Fields(args); len(list) > 0 {
+		values := []any{uint32(len(list))}
+		for _, arg := range list {
+			values = append(values, uint32(len(arg)+1), arg+"\x00")
+		}
+		file.Features[featureCommandLine] = file.Bytes(values...)
+	}
+	file.Features[featureCPUs] = file.Bytes(uint32(9), online)
+	data := file.Write()
+	f, err := Open(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.Followed()
 }

@@ -63,7 +63,7 @@ func (a *recorded) Attribute(s *resolve.Query) {
 	a.tid, a.pid = int(s.TID), int(s.TGID)
 	a.inner.Attribute(s)
 	a.replaced(s)
-	if s.Time < a.lost {
+	if s.Time < a.lost && a.followed == perfdata.FollowedWhole {
 		return
 	}
 	for k := range s.Attributions { // the record of the mapping may be missing
@@ -78,20 +78,20 @@ func (a *recorded) Attribute(s *resolve.Query) {
 // code. But a program can unmap a file and map another one there: a file that was mapped
 // before a loss is only claimed from then on.
 // The same holds where not all that processes map is recorded: on CPUs that are not, all records may
-// be missing, of threads that are not, those of mappings.
+// be missing, of threads that are not, those of mappings, at any time.
 func (a *recorded) replaced(s *resolve.Query) {
 	until, ok := a.missed(s.Time)
-	switch {
-	case a.followed == perfdata.FollowedCPUs:
-		until = space.Forever
-	case !ok && a.followed == perfdata.FollowedThreads:
+	switch a.followed {
+	case perfdata.FollowedCPUs:
+		until, ok = space.Forever, true
+	case perfdata.FollowedThreads:
 		for k := range s.Attributions {
 			if o := &s.Attributions[k]; o.File != nil {
 				o.Trust = filemap.Claimed
 			}
 		}
-		return
-	case !ok:
+	}
+	if !ok {
 		return
 	}
 	began := a.inner.BeganSince(int(s.TID), s.Time, until)
