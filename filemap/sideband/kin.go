@@ -14,7 +14,7 @@ import (
 // another by fork and have not executed a program since.
 type kin struct {
 	of map[int]*relative
-	// looked is how many processes were looked at for mappings of others.
+	// looked is how many processes, and mappings of them, were looked at for mappings of others.
 	looked int
 	// most is maxLooked, but in tests.
 	most int
@@ -40,8 +40,11 @@ const (
 // forked notes that a process was made. It reports whether there is room.
 func (k *kin) forked(parent, child int, t tracefs.Time) bool {
 	k.leave(child)
-	if len(k.of) >= maxKin || parent <= 0 || parent == child {
-		return parent <= 0 || parent == child
+	switch {
+	case parent <= 0 || child <= 0 || parent == child:
+		return true
+	case len(k.of) >= maxKin:
+		return false
 	}
 	if k.of == nil {
 		k.of = make(map[int]*relative)
@@ -163,6 +166,9 @@ func (r *Recorded) over(pid int, m *procmap.Mapping, t tracefs.Time) {
 			return
 		}
 		for was := range v.Mappings.Between(m.Start, m.End) {
+			if r.kin.looked++; r.kin.looked > r.kin.most {
+				return
+			}
 			if was.Since > until || was.Perms&procmap.Exec == 0 || sameCode(was, m) {
 				continue
 			}
@@ -172,7 +178,7 @@ func (r *Recorded) over(pid int, m *procmap.Mapping, t tracefs.Time) {
 			}
 		}
 	})
-	if !ok {
+	if !ok || r.kin.looked > r.kin.most {
 		r.untracked(t)
 	}
 }

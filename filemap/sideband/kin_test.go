@@ -132,3 +132,31 @@ func TestKinTooMany(t *testing.T) {
 		}
 	}
 }
+
+// TestKinMappings: mappings that are looked at count, too: a process can have any number of them.
+func TestKinMappings(t *testing.T) {
+	r := NewRecorded(space.New(), "perf")
+	r.kin.most = 10
+	r.Add(&perf.Record{Type: unix.PERF_RECORD_FORK, PID: 11, TID: 11, ParentPID: 10, ParentTID: 10, Time: 5})
+	for page := range uint64(10) {
+		r.Add(recordedMap(10, page<<12, 0x1000, fmt.Sprint("/", page), 6))
+	}
+	if _, missed := r.Missed(20); missed { // 10 times one process
+		t.Error("all were looked at")
+	}
+	r.kin.looked = 0
+	r.Add(recordedMap(11, 0, 10<<12, "/over", 21))
+	if until, missed := r.Missed(21); !missed || until != space.Forever {
+		t.Errorf("until %d, %v", until, missed)
+	}
+}
+
+// TestKinNumbers: numbers that no process has are in no tree.
+func TestKinNumbers(t *testing.T) {
+	k := kin{most: maxLooked}
+	for _, c := range [][2]int{{0, 5}, {5, 0}, {-1, 5}, {5, -1}, {5, 5}} {
+		if !k.forked(c[0], c[1], 1) || len(k.of) > 0 {
+			t.Errorf("%v: %v", c, k.of)
+		}
+	}
+}
