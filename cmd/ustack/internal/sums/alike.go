@@ -98,7 +98,7 @@ func (a *alike) clear() {
 
 // unknow has the kernel no longer recognize a stack. Waits that it has sent before come yet.
 func (a *alike) unknow(s *alikeStack) {
-	if s.id != 0 {
+	if s.id != 0 && a.stacks[a.key(s.place())] == s { // else another one has its place there, too
 		_ = a.kernel.Unknow(s.place()) // at worst the number of another stack comes, which is refused
 	}
 }
@@ -126,14 +126,19 @@ func (a *alike) recognized(p *program, w *bpffutex.Wait) *resolve.Stack {
 	return s.stack
 }
 
-func (a *alike) key(p *program, c *bpffutex.Copy) uint64 {
-	return maphash.Comparable(a.seed, [4]uint64{p.memory, p.born, c.PC, c.SP})
+func (a *alike) key(at bpffutex.Place) uint64 {
+	return maphash.Comparable(a.seed, [4]uint64{at.Memory, at.Born, at.PC, at.SP})
+}
+
+// placeOf is where a thread of a program was.
+func placeOf(p *program, c *bpffutex.Copy) bpffutex.Place {
+	return bpffutex.Place{PC: c.PC, SP: c.SP, Memory: p.memory, Born: p.born}
 }
 
 // get returns the stack of a wait, nil if it is not known.
 func (a *alike) get(p *program, w *bpffutex.Wait, regs *unwind.Registers) *resolve.Stack {
 	c := w.Copy
-	s := a.stacks[a.key(p, c)]
+	s := a.stacks[a.key(placeOf(p, c))]
 	if s == nil || s.of != p || s.version != p.version || s.pc != c.PC || s.sp != c.SP || !s.begins(w) {
 		return nil
 	}
@@ -157,7 +162,7 @@ func (a *alike) put(p *program, w *bpffutex.Wait, u *unwind.Unwinder, in *unwind
 	}) {
 		return
 	}
-	key, before := a.key(p, w.Copy), 0
+	key, before := a.key(placeOf(p, w.Copy)), 0
 	old := a.stacks[key]
 	if old != nil && old.of == p && old.version == p.version {
 		if before = old.before + 1; before > mostAtPlace {

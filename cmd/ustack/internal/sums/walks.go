@@ -64,6 +64,7 @@ type walkCounts struct {
 	// changed what it has mapped, or cannot be looked at; the kernel found the first frame in
 	// another file; nothing could be unwound.
 	Ended, Changed, Unreadable, Unlike, Failed uint64
+	Unrecognized                               uint64 // these have the first frame: see alike
 	Short                                      uint64 // copies that were too short, of those that were unwound
 	Unset                                      uint64 // times that more was to be copied and could not be
 }
@@ -124,7 +125,7 @@ func (w *walks) stack(p *program, wait *bpffutex.Wait) *resolve.Stack {
 	if wait.Known != 0 {
 		s := w.alike.recognized(p, wait)
 		if s == nil {
-			w.count.Changed++
+			w.count.Unrecognized++
 		} else {
 			w.count.Whole++
 		}
@@ -456,7 +457,7 @@ func (w *walks) file(p *program, pid int, m *procmap.Mapping) *unwind.File {
 
 // text says what became of the waits with copies of their stacks, "" if there were none.
 func (c *walkCounts) text(l *bpffutex.Loss) string {
-	if c.Whole+c.Ended+c.Changed+c.Unreadable+c.Unlike+c.Failed+l.Copies+l.Pages == 0 {
+	if c.Whole+c.Ended+c.Changed+c.Unreadable+c.Unlike+c.Failed+c.Unrecognized+l.Copies+l.Pages == 0 {
 		return ""
 	}
 	text := fmt.Sprintf("%d long waits unwound by tables", c.Whole)
@@ -467,7 +468,8 @@ func (c *walkCounts) text(l *bpffutex.Loss) string {
 		{c.Short, "copies of stacks too short"}, {c.Ended, "with the kernel's stack, as the process had ended"},
 		{c.Changed, "with the kernel's stack, as code was mapped meanwhile"}, {c.Unreadable, "with the kernel's stack, as what the process has mapped cannot be read"},
 		{c.Unlike, "with the kernel's stack, whose first frame is in another file"},
-		{c.Failed, "with the kernel's stack, as nothing was unwound"}, {l.Copies, "with the kernel's stack, as there was no room for a copy"},
+		{c.Failed, "with the kernel's stack, as nothing was unwound"},
+		{c.Unrecognized, "with the first frame only, as the kernel recognized a stack that was no longer sure"}, {l.Copies, "with the kernel's stack, as there was no room for a copy"},
 		{l.Pages, "with the kernel's stack, as theirs was not in memory"}, {c.Unset, "times more could not be copied"},
 	} {
 		if part.n > 0 {

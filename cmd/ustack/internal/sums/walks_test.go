@@ -104,7 +104,7 @@ func TestAlike(t *testing.T) {
 		return &bpffutex.Wait{Copy: copyAt(0x1000, 0x7000, 5, 6, 7), Stack: []bpffutex.Frame{{Number: 9}}}
 	}
 	first := wait()
-	a.stacks[a.key(p, first.Copy)] = &alikeStack{of: p, version: 3, pc: 0x1000, sp: 0x7000, regs: []bpffutex.Register{{Number: 3, Value: 7}}, words: []bpffutex.Word{{At: 0, Value: 5}, {At: 16, Value: 7}}, first: bpffutex.Frame{Number: 9}, stack: stack}
+	a.stacks[a.key(placeOf(p, first.Copy))] = &alikeStack{of: p, version: 3, pc: 0x1000, sp: 0x7000, regs: []bpffutex.Register{{Number: 3, Value: 7}}, words: []bpffutex.Word{{At: 0, Value: 5}, {At: 16, Value: 7}}, first: bpffutex.Frame{Number: 9}, stack: stack}
 	get := func(p *program, w *bpffutex.Wait) *resolve.Stack {
 		var regs unwind.Registers
 		w.Copy.Registers(regs.Set)
@@ -147,7 +147,7 @@ func TestAlikeRecognized(t *testing.T) {
 	now := space.Monotonic()
 	add := func() *alikeStack {
 		s := &alikeStack{of: p, version: p.version, at: mapped{7, 8, now - 2, now - 1}, pc: 0x1000, sp: 0x7000, first: bpffutex.Frame{Number: 9}, stack: new(resolve.Stack), id: 5}
-		a.stacks[1], a.known[5] = s, s
+		a.stacks[a.key(s.place())], a.known[5] = s, s
 		if _, err := c.Know(s.place(), 5, new(bpffutex.Known)); err != nil {
 			t.Fatal(err)
 		}
@@ -179,6 +179,15 @@ func TestAlikeRecognized(t *testing.T) {
 			t.Errorf("%s: it is known still: %v", name, c.known)
 		}
 		now = space.Monotonic()
+	}
+	// The stack of an older number is refused: the newer one at its place stays known.
+	newer := *add()
+	newer.id = 6
+	a.stacks[a.key(newer.place())], a.known[6] = &newer, &newer
+	old := wait()
+	old.Changes++
+	if a.recognized(p, old) != nil || len(c.known) == 0 {
+		t.Error("the newer one is not known any more")
 	}
 	add()
 	if a.clear(); len(a.known)+len(a.stacks)+len(c.known) > 0 {
@@ -427,10 +436,11 @@ func TestWalksText(t *testing.T) {
 	if text := new(walkCounts).text(new(bpffutex.Loss)); text != "" {
 		t.Errorf("%q", text)
 	}
-	c := walkCounts{Whole: 1, Ended: 2, Changed: 3, Unreadable: 4, Unlike: 5, Failed: 6, Short: 7, Unset: 8}
+	c := walkCounts{Whole: 1, Ended: 2, Changed: 3, Unreadable: 4, Unlike: 5, Failed: 6, Short: 7, Unset: 8, Unrecognized: 11}
 	const want = "1 long waits unwound by tables; 7 copies of stacks too short; 2 with the kernel's stack, as the process had ended; " +
 		"3 with the kernel's stack, as code was mapped meanwhile; 4 with the kernel's stack, as what the process has mapped cannot be read; " +
 		"5 with the kernel's stack, whose first frame is in another file; 6 with the kernel's stack, as nothing was unwound; " +
+		"11 with the first frame only, as the kernel recognized a stack that was no longer sure; " +
 		"9 with the kernel's stack, as there was no room for a copy; 10 with the kernel's stack, as theirs was not in memory; 8 times more could not be copied"
 	if text := c.text(&bpffutex.Loss{Copies: 9, Pages: 10}); text != want {
 		t.Errorf("%s", text)
