@@ -32,8 +32,12 @@ func TestWake(t *testing.T) {
 		t.Fatal(err)
 	}
 	returns("before")
-	time.AfterFunc(50*time.Millisecond, func() { _ = s.Wake() })
+	woken := make(chan error)
+	time.AfterFunc(50*time.Millisecond, func() { woken <- s.Wake() })
 	returns("meanwhile")
+	if err := <-woken; err != nil { // else it may wake the next one, too
+		t.Fatal(err)
+	}
 	until := time.Now().Add(50 * time.Millisecond)
 	if err := s.Next(&w, until); err != io.EOF || time.Now().Before(until) {
 		t.Errorf("not woken: %v", err)

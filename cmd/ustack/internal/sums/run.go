@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"slices"
 	"syscall"
 	"time"
 
@@ -78,11 +77,11 @@ type session struct {
 	child   *live.Command // nil without a command
 	alive   []process     // of Options.PIDs, with their children then, that have not ended
 	signals chan os.Signal
-	wakes   chan os.Signal // the same signals, for what wakes the reader
-	quit    chan struct{}  // closed at the end
-	end     time.Time      // of the duration, zero without one
-	stopped tracefs.Time   // when the programs were detached, 0 before
-	wait    bpffutex.Wait  // that was read last
+	stop    chan struct{} // closed by the first signal
+	quit    chan struct{} // closed at the end
+	end     time.Time     // of the duration, zero without one
+	stopped tracefs.Time  // when the programs were detached, 0 before
+	wait    bpffutex.Wait // that was read last
 	long    futex.LongWait
 }
 
@@ -124,14 +123,11 @@ func (s *session) pause() time.Duration {
 // Run looks at the processes until the command or the processes have ended, the time is over or
 // a signal comes, and writes the report. It returns the exit code of the command, 0 without one.
 func Run(opt *Options) (code int, err error) {
-	s := &session{opt: opt, clock: clock{time.Now, space.Monotonic}, signals: make(chan os.Signal, 4), wakes: make(chan os.Signal, 1), quit: make(chan struct{})}
+	s := &session{opt: opt, clock: clock{time.Now, space.Monotonic}, signals: make(chan os.Signal, 4), stop: make(chan struct{}), quit: make(chan struct{})}
 	defer close(s.quit)
 	signals.CatchPipe()
-	ends := append(signals.Hangup(), syscall.SIGINT, syscall.SIGTERM)
-	signal.Notify(s.signals, ends...)
+	signal.Notify(s.signals, append(signals.Hangup(), syscall.SIGINT, syscall.SIGTERM)...)
 	defer signal.Stop(s.signals)
-	signal.Notify(s.wakes, ends...)
-	defer signal.Stop(s.wakes)
 	if err := s.open(); err != nil {
 		return 0, errors.Join(err, s.close())
 	}
@@ -144,9 +140,6 @@ func Run(opt *Options) (code int, err error) {
 	}
 	return 0, err
 }
-
-// patience is how long to wait for the command to end: Ctrl-C is for it, too.
-const patience = time.Second
 
 // open prepares all, and begins.
 func (s *session) open() (err error) {
@@ -170,7 +163,7 @@ func (s *session) open() (err error) {
 		return err
 	}
 	s.source = programs
-	go s.wake()
+	go s.take()
 	s.copied = with.Copy > 0
 	if s.files.walks, err = newWalks(s.files, s.opt.Symbols.DebugDirs, programs); err != nil {
 		return err
@@ -281,45 +274,6 @@ func (s *session) unwinds() string {
 	return fmt.Sprintf("unwound from copies of %d bytes and more", firstCopy)
 }
 
-// addFamily selects the processes that were named, and their children.
-func (s *session) addFamily() error {
-	if len(s.opt.PIDs) == 0 {
-		return nil
-	}
-	family, err := s.files.reader.Family(s.opt.PIDs)
-	if err != nil {
-		return err
-	}
-	for _, pid := range family {
-		if slices.ContainsFunc(s.alive, func(p process) bool { return p.pid == pid }) {
-			continue
-		}
-		fd, err := unix.PidfdOpen(pid, 0)
-		if err != nil {
-			continue // it has ended
-		}
-		s.alive = append(s.alive, process{pid, fd})
-		if err := s.source.Add(pid, bpffutex.Many); err != nil {
-			return err
-		}
-		s.files.know(int32(pid))
-	}
-	if len(s.alive) == 0 {
-		return fmt.Errorf("no process %d", s.opt.PIDs[0])
-	}
-	return nil
-}
-
-// process is a process with a file descriptor of it (man 2 pidfd_open).
-type process struct{ pid, fd int }
-
-// ended reports whether all of its threads have ended, whether or not its parent knows.
-func (p process) ended() bool {
-	fds := []unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}
-	n, err := unix.Poll(fds, 0)
-	return err == nil && n > 0
-}
-
 func (s *session) say(format string, args ...any) {
 	if !s.opt.Quiet {
 		fmt.Fprintf(s.opt.Messages, "ustack: "+format+"\n", args...)
@@ -372,73 +326,6 @@ func (s *session) sayWalked() error {
 		s.say("%s", text)
 	}
 	return nil
-}
-
-// over reports whether there is a reason to end. A second signal ends the program: the kernel
-// removes the programs then.
-func (s *session) over() bool {
-	select {
-	case <-s.signals:
-		go s.second()
-		return true
-	default:
-	}
-	if !s.end.IsZero() && s.clock.now().After(s.end) {
-		return true
-	}
-	if s.child != nil {
-		return s.childEnded(0)
-	}
-	return len(s.opt.PIDs) > 0 && !s.anyLeft()
-}
-
-// wake has the reader look for a signal that has come.
-func (s *session) wake() {
-	for {
-		select {
-		case <-s.wakes:
-			_ = s.source.Wake() // else it looks later
-		case <-s.quit:
-			return
-		}
-	}
-}
-
-// second ends the program with the second signal.
-func (s *session) second() {
-	select {
-	case sig := <-s.signals:
-		s.opt.Exit(signals.Base + int(sig.(syscall.Signal)))
-	case <-s.quit:
-	}
-}
-
-// anyLeft reports whether one of the processes that were named, or of their children then, has
-// not ended. The ones that have are no longer looked at: their number can be another's.
-func (s *session) anyLeft() bool {
-	left := s.alive[:0]
-	for _, p := range s.alive {
-		if !p.ended() {
-			left = append(left, p)
-			continue
-		}
-		_ = unix.Close(p.fd)
-		if err := s.source.Remove(p.pid); err != nil {
-			s.say("%v", err)
-		}
-	}
-	s.alive = left
-	return len(left) > 0
-}
-
-// childEnded reports whether the command has ended, or does so within a time.
-func (s *session) childEnded(within time.Duration) bool {
-	select {
-	case <-s.child.Done():
-		return true
-	case <-time.After(within):
-		return false
-	}
 }
 
 // read takes the waits that come until a time, or a little later: to read the clock for each took
