@@ -2,17 +2,13 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -146,20 +142,6 @@ type deviceSum struct {
 	device, os, kernel                               string
 	number                                           int32
 	reports, duplicates, events, lost, waits, waited int64
-}
-
-// lockSum sums up a lock.
-type lockSum struct {
-	key                  uint64
-	total                [2]float64 // of all, or for diff of A and of B
-	waits                int64
-	times                []int64 // empty if there are lengths
-	lengths              map[int64]int64
-	devices              [2]numbers
-	kind, name, path, id *string
-	offset               *int64
-	ran                  *bool
-	function             *string // of the site
 }
 
 func newAnswer(f *fleet.Ask, parts []string) (*answers, error) {
@@ -350,178 +332,4 @@ func (a *answers) add(row *sumRow) *lockSum {
 	}
 	l.add(row, a.known[row.Device].number, side)
 	return l
-}
-
-// add adds waits of a device.
-func (l *lockSum) add(row *sumRow, device int32, side int) {
-	l.total[side] += float64(row.NS) * row.Weight
-	l.waits += row.Waits
-	l.devices[side].add(device)
-	least(&l.kind, row.LockKind)
-	least(&l.name, row.LockName)
-	if row.LockName == nil {
-		least(&l.path, row.SitePath)
-		least(&l.id, row.SiteBuildID)
-		least(&l.offset, row.SiteOffset)
-	}
-	if row.SiteRan != nil && (l.ran == nil || *l.ran) {
-		l.ran = row.SiteRan
-	}
-}
-
-// where are the columns that say which lock it is.
-func (l *lockSum) where() []any {
-	if l.name != nil { // threads may wait for it at several sites
-		return []any{textOf(l.kind), *l.name, nil, nil, nil, nil}
-	}
-	return []any{textOf(l.kind), textOf(l.name), textOf(l.path), textOf(l.id), numberOf(l.offset), textOf(l.function)}
-}
-
-func textOf(s *string) any {
-	if s == nil {
-		return nil
-	}
-	return *s
-}
-
-func numberOf(n *int64) any {
-	if n == nil {
-		return nil
-	}
-	return *n
-}
-
-// first returns the locks with most of something, as many as are wanted, with their functions.
-func (a *answers) first(of func(*lockSum) float64) ([]*lockSum, error) {
-	var list []*lockSum
-	for _, l := range a.locks {
-		slices.Sort(l.times)
-		if l.lengths = a.lengths[l.key]; a.f.Sums && a.f.Question == fleet.Top && l.waits != countOf(l.lengths) {
-			return nil, fmt.Errorf("%d waits and %d durations of a lock: %w", l.waits, countOf(l.lengths), errForged)
-		}
-		list = append(list, l)
-	}
-	slices.SortFunc(list, func(x, y *lockSum) int { return cmp.Or(cmp.Compare(of(y), of(x)), cmp.Compare(x.key, y.key)) })
-	list = list[:min(len(list), a.f.Top)]
-	return list, nameSites(a.f.Dir, list)
-}
-
-// nameSites gives locks the functions of their sites, as far as they have been named.
-func nameSites(dir string, locks []*lockSum) error {
-	tables, err := functionTables(dir)
-	if err != nil || len(tables) == 0 {
-		return err
-	}
-	at := make(map[string]map[place][]*lockSum)
-	for _, l := range locks {
-		if l.name != nil || l.id == nil || l.offset == nil || l.ran == nil {
-			continue
-		}
-		if at[*l.id] == nil {
-			at[*l.id] = make(map[place][]*lockSum)
-		}
-		p := place{*l.offset, *l.ran}
-		at[*l.id][p] = append(at[*l.id][p], l)
-	}
-	return eachRow(tables[len(tables)-1].dir, tableFunctions, func(f *functionRow) error {
-		for _, l := range at[f.BuildID][place{f.Offset, f.Ran}] {
-			l.function = f.Function
-		}
-		return nil
-	})
-}
-
-// countOf returns how many waits there are of all durations.
-func countOf(lengths map[int64]int64) (n int64) {
-	for _, waits := range lengths {
-		n += waits
-	}
-	return n
-}
-
-// p99 returns the smallest time that is not shorter than 99 of 100.
-func (l *lockSum) p99() int64 {
-	const of, all = 99, 100
-	if l.lengths == nil {
-		return l.times[(of*len(l.times)+all-1)/all-1]
-	}
-	n, below := countOf(l.lengths), int64(0)
-	for _, ns := range slices.Sorted(maps.Keys(l.lengths)) {
-		if below += l.lengths[ns]; all*below >= of*n {
-			return ns
-		}
-	}
-	return 0
-}
-
-// p99 returns that of a lock, as durations have it, if it is not to be exact.
-func (a *answers) p99(l *lockSum) int64 {
-	if a.f.Exact {
-		return l.p99()
-	}
-	return atMost(l.p99())
-}
-
-// wholeNS returns a total as a whole number.
-func wholeNS(total float64) int64 { return int64(math.Round(min(total, fleet.MostNS))) }
-
-// top answers which locks cost most.
-func (a *answers) top() (columns []string, rows [][]any, err error) {
-	columns = columnsOfAnswer(fleet.Top)
-	if a.f.Question != fleet.Top {
-		return columns, nil, nil
-	}
-	of := map[fleet.Order]func(*lockSum) float64{
-		fleet.ByTotal:   func(l *lockSum) float64 { return float64(wholeNS(l.total[0])) },
-		fleet.ByDevices: func(l *lockSum) float64 { return float64(l.devices[0].count()) },
-		fleet.ByP99:     func(l *lockSum) float64 { return float64(a.p99(l)) },
-		fleet.ByWaits:   func(l *lockSum) float64 { return float64(l.waits) },
-	}[a.f.By]
-	list, err := a.first(of)
-	for _, l := range list {
-		const percent, tenths = 100, 10
-		share := math.Round(percent*tenths*float64(l.devices[0].count())/float64(len(a.known))) / tenths
-		rows = append(rows, append([]any{wholeNS(l.total[0]), l.waits, l.devices[0].count(), share, a.p99(l)}, l.where()...))
-	}
-	return columns, rows, err
-}
-
-// devices answers which devices there are.
-func (a *answers) devices() (columns []string, rows [][]any) {
-	columns = columnsOfAnswer(fleet.Devices)
-	var list []*deviceSum
-	for _, d := range a.known {
-		list = append(list, d)
-	}
-	slices.SortFunc(list, func(x, y *deviceSum) int {
-		return cmp.Or(cmp.Compare(y.waited, x.waited), cmp.Compare(x.device, y.device))
-	})
-	for _, d := range list {
-		rows = append(rows, []any{d.device, d.os, d.kernel, d.reports, d.duplicates, d.events, d.lost, d.waits, d.waited})
-	}
-	return columns, rows
-}
-
-// diff answers what is waited for more in one operating system than in another, for each
-// device of these.
-func (a *answers) diff() (columns []string, rows [][]any, err error) {
-	columns = columnsOfAnswer(fleet.Diff)
-	var n [2]float64
-	for _, side := range []struct {
-		os    string
-		count *float64
-	}{{a.f.A, &n[0]}, {a.f.B, &n[1]}} {
-		if *side.count = float64(len(a.of[side.os])); *side.count == 0 {
-			err = errors.Join(err, noSystem(side.os))
-		}
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	each := func(l *lockSum, side int) int64 { return wholeNS(l.total[side] / n[side]) }
-	list, err := a.first(func(l *lockSum) float64 { return float64(each(l, 1) - each(l, 0)) })
-	for _, l := range list {
-		rows = append(rows, append([]any{each(l, 0), each(l, 1), l.devices[0].count(), l.devices[1].count()}, l.where()...))
-	}
-	return columns, rows, err
 }
