@@ -16,8 +16,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"ustack/cmd/ustack/internal/fleet"
 )
 
 // Lines of the text format of Prometheus, version 0.0.4.
@@ -143,20 +141,8 @@ func TestPushMetrics(t *testing.T) {
 	}
 	s.create("--ddl=clickhouse")
 	dir, out := inbox(t)
-	f, err := fleet.ParseWatch([]string{"-q", "--settle=5ms", "--give-up=10ms", "--push=" + s.address(), "--out", out, dir}, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithCancel(t.Context())
-	w, err := newWatcher(ctx, f, io.Discard, getenv)
-	if err != nil {
-		t.Fatal(err)
-	}
-	address, end, err := w.count.serve("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer end()
+	f, w, address := watcherOf(ctx, t, io.Discard, "--push="+s.address(), "--out", out, dir)
 	p := startPrometheus(t, programs, address)
 	ended := make(chan error, 1)
 	go func() { ended <- f.Directory.Run(ctx, false) }()

@@ -33,25 +33,31 @@ func inbox(t *testing.T) (dir, out string) {
 	return dir, out
 }
 
-// watching pushes what is in a directory until is so, and returns the metrics.
-func watching(t *testing.T, is func(metrics map[string]int64) bool, args ...string) map[string]int64 {
+// watcherOf returns a watcher that has not begun, and where its metrics are.
+func watcherOf(ctx context.Context, t *testing.T, messages io.Writer, args ...string) (f *fleet.Watch, w *watcher, address string) {
 	t.Helper()
 	f, err := fleet.ParseWatch(append([]string{"-q", "--settle=5ms", "--give-up=10ms"}, args...), io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	var messages bytes.Buffer
-	w, err := newWatcher(ctx, f, &messages, getenv)
-	if err != nil {
+	if w, err = newWatcher(ctx, f, messages, getenv); err != nil {
 		t.Fatal(err)
 	}
 	address, end, err := w.count.serve("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer end()
+	t.Cleanup(func() { end() })
+	return f, w, address
+}
+
+// watching pushes what is in a directory until is so, and returns the metrics.
+func watching(t *testing.T, is func(metrics map[string]int64) bool, args ...string) map[string]int64 {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var messages bytes.Buffer
+	f, _, address := watcherOf(ctx, t, &messages, args...)
 	ended := make(chan error)
 	go func() { ended <- f.Directory.Run(ctx, false) }()
 	var now map[string]int64
