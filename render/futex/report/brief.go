@@ -100,7 +100,8 @@ func (s *screen) wrapped(write func()) (lines []string) {
 const labelled = len("  in the end  ")
 
 // folded returns a line with a label in two lines, if one would cut the code that is looked
-// for: what owners were blocked on, or where. Of other lines the beginning is what matters.
+// for: what owners were blocked on, or where; and the functions and lines of the source where
+// threads wait, which names in C++ push out. Of other lines the beginning is what matters.
 func folded(line string) []string {
 	matters := line
 	switch {
@@ -108,6 +109,7 @@ func folded(line string) []string {
 		matters, _, _ = strings.Cut(line, barged)
 	case strings.HasPrefix(line, "  in the end "):
 		matters, _, _ = strings.Cut(line, " < ")
+	case strings.HasPrefix(line[min(labelled, len(line)):], "at "):
 	default:
 		return []string{line}
 	}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -79,5 +80,17 @@ func TestFitting(t *testing.T) {
 		if got := (holdText{&text{r: r, opt: Options{Brief: c.brief}}}).fitting(h); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
+	}
+}
+
+// TestFoldedPlace: a place in the source is not cut off by the names of C++ before it.
+func TestFoldedPlace(t *testing.T) {
+	const place = "at leveldb::port::CondVar::Wait() < leveldb::DBImpl::Write(…) db_impl.cc:1209 (99 % of the time)"
+	lines := folded(strings.Repeat(" ", labelled) + place)
+	if len(lines) != 2 || strings.Join(strings.Fields(strings.Join(lines, " ")), " ") != place {
+		t.Errorf("%q", lines)
+	}
+	if short := strings.Repeat(" ", labelled) + "at main.c:1"; !slices.Equal(folded(short), []string{short}) {
+		t.Errorf("%q", folded(short))
 	}
 }
