@@ -110,6 +110,9 @@ func folded(line string) []string {
 	case strings.HasPrefix(line, "  in the end "):
 		matters, _, _ = strings.Cut(line, " < ")
 	case strings.HasPrefix(line[min(labelled, len(line)):], "at "):
+		if share := strings.LastIndex(line, " ("); share > 0 {
+			matters = line[:share]
+		}
 	default:
 		return []string{line}
 	}
