@@ -464,7 +464,7 @@ func (rp *reporter) notes(r *Report, v *View, locks []*Lock, filtered bool) {
 	}
 	unknown := slices.ContainsFunc(locks, func(l *Lock) bool { return l.Process != nil && l.Process.TGID < 0 })
 	switch {
-	case unknown && rp.opt.Mappings == nil:
+	case unknown && rp.opt.Mappings == nil && rp.opt.Programs == nil:
 		note("processes are distinguished by which thread wakes which: the option record-tgid, or --maps, would make it sure")
 	case unknown:
 		note("processes without known mappings are distinguished by which thread wakes which: the option record-tgid would make it sure")

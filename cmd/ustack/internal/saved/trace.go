@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sync"
 
 	"ustack/cmd/ustack/internal/pump"
 	"ustack/filemap/byid"
@@ -182,29 +183,35 @@ func (t *Trace) Close() {
 
 // Programs has when programs began. It implements futex.Programs of package
 // render/futex.
-// It knows nothing more once another trace has begun in the input: times are by another
-// clock from there on, and only times are given here.
+// It knows nothing of a trace that was not saved with the address spaces, and nothing more
+// once another trace has begun in the input: times are by another clock then, and only
+// times are given here.
 type Programs struct {
 	attributor *timeline.Attributor
-	joined     func() bool
+	// foreign is asked when the first record has come: a pipe and a compressed trace have
+	// no identifier before.
+	foreign func() bool
+	joined  func() bool
 }
+
+func (p *Programs) known() bool { return !p.joined() && !p.foreign() }
 
 // Program returns when the program that a thread runs at a time began. ok is false if
 // it is not known exactly.
 func (p *Programs) Program(tid int32, at tracefs.Time) (began tracefs.Time, ok bool) {
 	_, began, exact, ok := p.attributor.Program(int(tid), at)
-	return began, ok && exact && !p.joined()
+	return began, ok && exact && p.known()
 }
 
 // ProcessAt returns the process of a thread at a time.
 func (p *Programs) ProcessAt(tid int32, at tracefs.Time) (pid int32, ok bool) {
 	n, _, _, ok := p.attributor.Program(int(tid), at)
-	return int32(n), ok && !p.joined()
+	return int32(n), ok && p.known()
 }
 
 // Name returns the name of the program that a thread runs at a time, "" if unknown.
 func (p *Programs) Name(tid int32, at tracefs.Time) string {
-	if p.joined() {
+	if !p.known() {
 		return ""
 	}
 	return p.attributor.Name(int(tid), at)
@@ -213,10 +220,10 @@ func (p *Programs) Name(tid int32, at tracefs.Time) string {
 // Programs returns what address spaces that were saved with the trace say of programs,
 // nil if there are none.
 func (t *Trace) Programs() *Programs {
-	if t.attributor.exact == nil || t.attributor.foreign() {
+	if t.attributor.exact == nil {
 		return nil
 	}
-	return &Programs{t.attributor.exact, t.Joined}
+	return &Programs{t.attributor.exact, sync.OnceValue(t.attributor.foreign), t.Joined}
 }
 
 // Dump returns the mappings of a dump, nil if there is none.
