@@ -20,8 +20,8 @@ const (
 	rankLoss
 	rankHang
 	rankHints
-	rankLocks
 	rankReach
+	rankLocks
 	rankNotes
 	rankOthers
 	rankOdd
@@ -49,7 +49,7 @@ func (s *screen) write(room int) string {
 	s.add(rankImpact, s.lines(s.impact))
 	s.add(rankInversions, s.lines(s.inversions))
 	s.tables()
-	s.add(rankReach, s.lines(s.reach))
+	s.add(rankReach, append(s.wrapped(s.reachOfWaits), s.lines(s.reachOfReleases)...))
 	if v := &s.r.Verdict; !hangs && v.Kind == futex.CannotTell && v.Case != futex.OnlySignals {
 		s.add(rankHang, s.wrapped(s.verdict))
 	}
@@ -142,16 +142,17 @@ func (s *screen) tables() {
 			others = append(others, s.row("", l))
 		}
 	}
-	s.Add(brief.Block{Lines: locks, Rank: rankLocks, Title: "Other locks" + s.firstOf(len(s.r.Locks), s.r.LockCount), Apart: true})
+	s.Add(brief.Block{Lines: locks, Rank: rankLocks, Title: "Other locks" + s.ofAll(), Apart: true})
 	s.Add(brief.Block{Lines: others, Rank: rankOthers, Title: "Not contention: condition variables, joins, parked threads, timeouts", Apart: true})
 }
 
-// firstOf says that a table has the first rows only.
-func (s *screen) firstOf(shown, count int) string {
-	if count <= shown {
+// ofAll says how many locks there are, if the table has the first ones only. How many of its
+// rows fit onto the screen is not known yet.
+func (s *screen) ofAll() string {
+	if s.r.LockCount <= len(s.r.Locks) {
 		return ""
 	}
-	return fmt.Sprintf(" (#2 to #%d of %d)", shown, count)
+	return fmt.Sprintf(" (of %d)", s.r.LockCount)
 }
 
 // row returns a futex in a line. If that is too long for the code that waits, it lacks the
