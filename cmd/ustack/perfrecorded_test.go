@@ -37,7 +37,7 @@ const unnamed = "unnamed"
 // scripted takes events out of the output of perf script -F tid,time,event,ip,sym,dso.
 func scripted(t testing.TB, text string) (list []recordedEvent) {
 	t.Helper()
-	head := regexp.MustCompile(`^ *(\d+) +(\d+\.\d{9}): `)
+	head := regexp.MustCompile(`^ *(-?\d+) +(\d+\.\d{9}): `)
 	frame := regexp.MustCompile(`^\t *([0-9a-f]+) .*\((.*)\)$`)
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")

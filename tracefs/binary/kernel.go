@@ -67,9 +67,11 @@ func parseOptions(text string) TraceOptions {
 }
 
 // clocksInNanoseconds are the trace clocks whose stamps are printed as
-// seconds (trace_clocks in kernel/trace/trace.c).
+// seconds (trace_clocks in kernel/trace/trace.c), and the wall clock, which only
+// perf has.
 var clocksInNanoseconds = map[string]bool{
 	"": true, "local": true, "global": true, "perf": true, "mono": true, "mono_raw": true, "boot": true, "tai": true,
+	"realtime": true,
 }
 
 // ParseClock finds the clock in use in the text of trace_clock,

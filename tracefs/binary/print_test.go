@@ -66,6 +66,7 @@ func TestContext(t *testing.T) {
 		{"           <...>-11      [000] d....     1.000000: ", Kernel{Release: "5.10"}, 0, 1e9, 0x03, 0, 11},
 		{"    a b-7 c: [x]-7       (   3823) [000] .....     1.000000: ", Kernel{Options: TraceOptions{TGID: true}}, 0, 1e9, 0, 0, 7},
 		{"           <...>-11      (-------) [000]      1.000000: ", Kernel{Options: TraceOptions{TGID: true, NoIRQInfo: true}}, 0, 1e9, 0, 0, 11},
+		{"           <...>-11      [000] ..... 1795863529.806296: ", Kernel{Clock: "realtime"}, 0, 1795863529806296226, 0, 0, 11},
 		{"           <...>-11      [000] .....            2: ", Kernel{Clock: "counter"}, 0, 2, 0, 0, 11},
 		{"           <...>-11      [000] ..... 3552795959520: ", Kernel{Clock: "x86-tsc"}, 0, 3552795959520, 0, 0, 11},
 	} {

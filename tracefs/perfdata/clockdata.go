@@ -3,6 +3,8 @@ package perfdata
 import (
 	"fmt"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // clockData is one moment by two clocks: that of the trace, as perf record -k sets it, and the
@@ -22,16 +24,18 @@ func (f *File) clockData(b []byte) error {
 	switch {
 	case version != clockDataVersion:
 		return malformed(0, "version %d of the times of two clocks, %d is known", version, clockDataVersion)
-	case v.bad || c.time == 0 || c.wall > 1<<62 || c.time > c.wall:
+	case v.bad || c.time == 0 || max(c.wall, c.time) > 1<<62 || c.id == unix.CLOCK_MONOTONIC && c.time > c.wall:
 		return malformed(0, "%d and %d are no times of two clocks", c.time, c.wall)
 	}
 	f.wall = &c
 	return nil
 }
 
-// note says when the trace's clock was 0, "" if the file does not say it.
+// note says when the trace's clock was 0, "" if the file does not say it, or before 1970: the wall
+// clock itself, whose time perf takes in microseconds, and TAI, which is ahead of it. Only
+// CLOCK_MONOTONIC is never ahead (do_settimeofday64 in kernel/time/timekeeping.c).
 func (c *clockData) note() string {
-	if c == nil {
+	if c == nil || c.time > c.wall || c.id == unix.CLOCK_REALTIME || c.id == unix.CLOCK_TAI {
 		return ""
 	}
 	return fmt.Sprintf("by the wall clock, time 0 of this trace was %s: perf has %s for %d.%06d", at(c.wall-c.time), at(c.wall), c.time/1e9, c.time%1e9/1e3)

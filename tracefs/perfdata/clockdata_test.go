@@ -14,20 +14,23 @@ import (
 // such time is an error, and the records are read all the same.
 func TestClockData(t *testing.T) {
 	const wall, mono = 1795706006409079457 + 50626954819000, 50626954819000
+	const realtime, monotonic, boottime, tai = 0, 1, 7, 11
 	for _, big := range []bool{false, true} {
 		for _, c := range []struct {
-			version    uint32
-			wall, time uint64
-			note, err  string
+			version, id uint32
+			wall, time  uint64
+			note, err   string
 		}{
-			{1, wall, mono, "time 0 of this trace was 2026-11-26T15:13:26.409079Z: perf has 2026-11-27T05:17:13.363898Z for 50626.954819", ""},
-			{2, wall, mono, "", "version 2 of the times"},
-			{1, mono, wall, "", "no times of two clocks"},
-			{1, 1<<62 + 1, mono, "", "no times of two clocks"},
+			{1, monotonic, wall, mono, "time 0 of this trace was 2026-11-26T15:13:26.409079Z: perf has 2026-11-27T05:17:13.363898Z for 50626.954819", ""},
+			{2, monotonic, wall, mono, "", "version 2 of the times"},
+			{1, monotonic, mono, wall, "", "no times of two clocks"},
+			{1, realtime, wall, wall + 800, "", ""}, {1, realtime, wall, wall - 800, "", ""},
+			{1, tai, wall, wall + 37e9, "", ""}, {1, boottime, mono, wall, "", ""},
+			{1, monotonic, 1<<62 + 1, mono, "", "no times of two clocks"},
 		} {
 			m := newModel(3, big)
 			m.comm(7)
-			m.Features = map[int][]byte{featureClockData: m.Bytes(c.version, uint32(1), c.wall, c.time)}
+			m.Features = map[int][]byte{featureClockData: m.Bytes(c.version, c.id, c.wall, c.time)}
 			data := m.Write()
 			f, err := Open(bytes.NewReader(data), int64(len(data)))
 			if f == nil {
