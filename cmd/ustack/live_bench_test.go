@@ -128,19 +128,22 @@ func perfLost(b *testing.B, work string, how storm) (part, size float64) {
 		return 0, 0
 	}
 	victim, start := hammer(b, work, how)
-	data := filepath.Join(b.TempDir(), "perf.data")
+	dir := b.TempDir()
+	data, control, ack := filepath.Join(dir, "perf.data"), fifo(b, filepath.Join(dir, "control")), fifo(b, filepath.Join(dir, "ack"))
 	record := exec.Command(perf, "record", "-g", "-o", data, "-e", "syscalls:sys_enter_futex", "-e", "syscalls:sys_exit_futex",
-		"-p", strconv.Itoa(victim.Process.Pid))
+		"-p", strconv.Itoa(victim.Process.Pid), "--delay=-1", "--control=fifo:"+control.Name()+","+ack.Name())
+	var said bytes.Buffer
+	record.Stderr = &said
 	if err := record.Start(); err != nil {
 		b.Fatal(err)
 	}
-	time.Sleep(time.Second) // it says nothing when it is ready
+	enable(b, control, ack)
 	start()
 	if err := victim.Wait(); err != nil {
 		b.Fatal(err)
 	}
 	if err := record.Wait(); err != nil {
-		b.Fatal(err)
+		b.Fatalf("%v: %v\n%s", record.Args, err, said.String())
 	}
 	stats, err := exec.Command(perf, "report", "-i", data, "--stats").Output()
 	if err != nil {

@@ -76,19 +76,10 @@ func (r *twice) trace(t testing.TB, program []string) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := io.WriteString(control, "enable\n"); err != nil {
-		t.Fatal(err)
-	}
-	const patience = time.Minute
-	if err := ack.SetReadDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := ack.Read(make([]byte, 16)); err != nil {
-		t.Fatalf("perf record does not begin: %v", err)
-	}
+	enable(t, control, ack)
 	select {
 	case <-started.begun:
-	case <-time.After(patience):
+	case <-time.After(perfPatience):
 		t.Fatal("ustack live does not begin")
 	}
 	traces(t, two)
@@ -102,6 +93,23 @@ func (r *twice) trace(t testing.TB, program []string) {
 		}
 	}
 	r.said = started.text.String()
+}
+
+// perfPatience is how long perf record may take to begin.
+const perfPatience = time.Minute
+
+// enable has perf record --delay=-1 --control count, and returns once it does.
+func enable(t testing.TB, control, ack *os.File) {
+	t.Helper()
+	if _, err := io.WriteString(control, "enable\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := ack.SetReadDeadline(time.Now().Add(perfPatience)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ack.Read(make([]byte, 16)); err != nil {
+		t.Fatalf("perf record does not begin: %v", err)
+	}
 }
 
 // fifo makes a named pipe and opens it, so that neither end waits for the other.
