@@ -27,6 +27,9 @@ type Error struct {
 
 // Error implements error.
 func (e *Error) Error() string {
+	if e.Text == "" {
+		return strings.TrimSpace(fmt.Sprintf("the server refuses with status %d %s", e.Status, http.StatusText(e.Status)))
+	}
 	return fmt.Sprintf("the server refuses (status %d): %s", e.Status, e.Text)
 }
 

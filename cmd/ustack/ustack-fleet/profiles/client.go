@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -62,11 +64,32 @@ func (c *Client) Send(ctx context.Context, r *Report, again func(error, time.Dur
 	}
 	return c.Wait.Retry(ctx, again, func() error {
 		answer, err := c.post(ctx, m)
-		if err != nil || c.kind == fleet.KindPyroscope {
+		switch {
+		case err != nil:
 			return err
+		case !c.canAnswer(answer):
+			return fmt.Errorf("%s answers as no %s server does (%.40q): is it another one?", c.url, c.kind, http.DetectContentType(answer))
+		case c.kind == fleet.KindOTLP:
+			return rejected(answer, c.credentials)
 		}
-		return rejected(answer, c.credentials)
+		return nil
 	})
+}
+
+// canAnswer reports whether a server of the kind can have sent a body with the status 200. Others
+// do, too: proxies with a page to log in, any server of files.
+func (c *Client) canAnswer(answer []byte) bool {
+	switch {
+	case len(answer) > maxAnswer:
+		return false
+	case len(answer) == 0: // all fields are optional
+		return true
+	case c.ingest: // its answer has no form
+		return !strings.HasPrefix(http.DetectContentType(answer), "text/html")
+	case c.kind == fleet.KindPyroscope:
+		return json.Valid(answer)
+	}
+	return each(answer, func(protowire.Number, uint64, []byte) {})
 }
 
 // message is what is posted.
@@ -132,7 +155,7 @@ func (c *Client) post(ctx context.Context, m message) ([]byte, error) {
 		text, _ := io.ReadAll(io.LimitReader(answer.Body, clickhouse.MaxError)) // what there is
 		return nil, clickhouse.NewError(answer, text, c.credentials)
 	}
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
 	if err != nil {
 		return nil, clickhouse.Lost(c.url, err)
 	}
@@ -170,34 +193,36 @@ func rejected(answer []byte, c *fleet.Credentials) error {
 	return fmt.Errorf("%d profiles were rejected: %w", number, clickhouse.NewError(&http.Response{StatusCode: http.StatusOK}, message, c))
 }
 
-// each calls do with the fields of a message that are numbers and texts.
-func each(b []byte, do func(field protowire.Number, number uint64, text []byte)) {
+// each calls do with the fields of a message that are numbers and texts, and reports whether it is
+// one up to its end.
+func each(b []byte, do func(field protowire.Number, number uint64, text []byte)) bool {
 	for len(b) > 0 {
 		field, kind, n := protowire.ConsumeTag(b)
 		if n < 0 {
-			return
+			return false
 		}
 		b = b[n:]
 		switch kind {
 		case protowire.VarintType:
 			number, n := protowire.ConsumeVarint(b)
 			if n < 0 {
-				return
+				return false
 			}
 			do(field, number, nil)
 			b = b[n:]
 		case protowire.BytesType:
 			text, n := protowire.ConsumeBytes(b)
 			if n < 0 {
-				return
+				return false
 			}
 			do(field, 0, text)
 			b = b[n:]
 		default:
 			if n = protowire.ConsumeFieldValue(field, kind, b); n < 0 {
-				return
+				return false
 			}
 			b = b[n:]
 		}
 	}
+	return true
 }

@@ -101,7 +101,7 @@ func TestIngest(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	server.URL += "/ingest"
+	server.URL += ingest
 	if err := client(t, fleet.KindPyroscope, server).Send(context.Background(), r, nil); err != nil {
 		t.Error(err)
 	}
@@ -136,6 +136,43 @@ func TestSendRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestSendOther: what answers with the status 200, and is no server of profiles, has not taken any.
+func TestSendOther(t *testing.T) {
+	const page = "<!DOCTYPE html>\n<title>log in</title>"
+	for _, c := range []struct {
+		address fleet.Kind
+		path    string
+		answer  string
+		ok      bool
+	}{
+		{fleet.KindOTLP, "", "", true},
+		{fleet.KindOTLP, "", page, false},
+		{fleet.KindOTLP, "", "\n  " + page, false},
+		{fleet.KindOTLP, "", `{"partialSuccess":{}}`, false},
+		{fleet.KindOTLP, "", strings.Repeat("\x08\x01", maxAnswer), false},
+		{fleet.KindOTLP, "", "\x0a\x00", true},
+		{fleet.KindPyroscope, "", "{}", true},
+		{fleet.KindPyroscope, "", page, false},
+		{fleet.KindPyroscope, ingest, "", true},
+		{fleet.KindPyroscope, ingest, "ok", true},
+		{fleet.KindPyroscope, ingest, page, false},
+	} {
+		asked := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			asked++
+			_, _ = io.WriteString(w, c.answer)
+		}))
+		server.URL += c.path
+		err := client(t, c.address, server).Send(context.Background(), specimen(), nil)
+		server.Close()
+		if (err == nil) != c.ok || asked != 1 {
+			t.Errorf("%s%s answers %.40q: %v, asked %d times", c.address, c.path, c.answer, err, asked)
+		}
+	}
+}
+
+const ingest = "/ingest"
 
 // TestSendEnds: a server that stays busy is given up, and a user can end it.
 func TestSendEnds(t *testing.T) {
