@@ -10,17 +10,21 @@ import (
 	"ustack/tracefs/perf"
 )
 
-// holes are pages of stacks that copies end at, as they are not in memory: the kernel takes a
-// sample where it cannot wait for a page (perf_output_sample_ustack in kernel/events/core.c).
+// Holes are pages of stacks that copies end at, as they are not in memory: the kernel takes a
+// copy where it cannot wait for a page (perf_output_sample_ustack in kernel/events/core.c,
+// copy_from_user_nofault in mm/maccess.c, which BPF uses).
 // A buffer that its function has not used leaves such pages for as long as the thread runs.
 // Reading one has the kernel map the page of zeros there, or bring the page back from swap:
 // the next copy goes on after it. What is read is not used: it is of another time.
-type holes struct {
+type Holes struct {
 	memory *procmem.Reader // nil for none
 	tried  map[hole]tracefs.Time
 	reads  int // that are left of the second that began at filled
 	filled tracefs.Time
 }
+
+// NewHoles returns Holes of which none is known. A memory of nil has none.
+func NewHoles(memory *procmem.Reader) *Holes { return &Holes{memory: memory} }
 
 // hole is a page of a process.
 type hole struct {
@@ -37,12 +41,11 @@ const (
 	pageSize  = 4096 // or a part of one
 )
 
-// fill reads what a copy of a stack does not have after the page at which it has ended.
-func (h *holes) fill(pid int, p *perf.StackSample, now tracefs.Time) {
-	sp, ok := p.Regs.SP()
-	at := sp + uint64(len(p.Stack))
-	key := hole{pid, at / pageSize}
-	if !ok || h.memory == nil || !h.may(key, now) {
+// Fill reads what a copy of a process's stack, so many bytes from a stack pointer on, does not
+// have after the page at which it has ended. now is a time of any one clock.
+func (h *Holes) Fill(pid int, sp uint64, copied int, now tracefs.Time) {
+	key := hole{pid, (sp + uint64(copied)) / pageSize}
+	if h.memory == nil || !h.may(key, now) {
 		return
 	}
 	var parts []procmem.Part
@@ -56,7 +59,7 @@ func (h *holes) fill(pid int, p *perf.StackSample, now tracefs.Time) {
 }
 
 // may reports whether a page may be read now, and notes that it is.
-func (h *holes) may(key hole, now tracefs.Time) bool {
+func (h *Holes) may(key hole, now tracefs.Time) bool {
 	if now-h.filled >= tracefs.Time(time.Second) {
 		h.reads, h.filled = holeReads, now
 	}

@@ -48,12 +48,9 @@ func TestHoles(t *testing.T) {
 		t.Skip(err)
 	}
 	mem[0], mem[3*pageSize] = 1, 2
-	p := &perf.StackSample{Stack: make([]byte, pageSize-16), Short: true}
-	p.Regs.Machine = perf.AMD64
-	p.Regs.Set(7, uint64(uintptr(unsafe.Pointer(&mem[16]))))
-	h := holes{memory: procmem.New(0)}
+	h := NewHoles(procmem.New(0))
 	const now = tracefs.Time(10e9)
-	h.fill(os.Getpid(), p, now)
+	h.Fill(os.Getpid(), uint64(uintptr(unsafe.Pointer(&mem[16]))), pageSize-16, now)
 	for i, in := range present(t, mem) {
 		if i < 2 && !in || i > stackPages && in {
 			t.Errorf("page %d: %v", i, in)

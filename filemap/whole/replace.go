@@ -109,7 +109,9 @@ func (s *Stage) unwind(p pair, c *Counts) (sp *space.Space, pid int, end unwind.
 	switch {
 	case end.Why != unwind.Short:
 	case p.sample.Short:
-		s.holes.fill(pid, p.sample, s.opt.Now())
+		if sp, ok := p.sample.Regs.SP(); ok {
+			s.holes.Fill(pid, sp, len(p.sample.Stack), s.opt.Now())
+		}
 	default:
 		more = max(end.Want, 1)
 	}

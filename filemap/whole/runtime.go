@@ -20,17 +20,38 @@ import (
 	"ustack/tracefs"
 )
 
-// machines know the code that processes whose stacks are unwound have made: by their Java
-// virtual machine, else by the code itself.
+// RuntimeOptions are what Runtimes work with.
+type RuntimeOptions struct {
+	// Memory reads the memory of processes, nil for none; functions of Java code are kept in
+	// Names, nil if these are not needed.
+	Memory *procmem.Reader
+	Names  *hotspot.Names
+	// Open opens what a process has mapped.
+	Open func(pid int, m *space.Mapping) (*unwind.Binary, error)
+	// Now is the time by the clock of the stacks.
+	Now func() tracefs.Time
+}
+
+// Runs is a program that a process runs.
+type Runs struct {
+	PID int
+	// Began is a larger number for what the process runs later.
+	Began tracefs.Time
+	// Library returns the code of libjvm.so, nil if that is not mapped.
+	Library func() *space.Mapping
+}
+
+// Runtimes know the code that processes whose stacks are unwound have made: by their Java
+// virtual machine, else by the code itself. What the methods that count return may be asked for
+// by another goroutine than the rest.
 //
 // Invariant: a process has one virtual machine at most, that of the program that it runs.
-type machines struct {
-	memory *procmem.Reader // nil for none
-	names  *hotspot.Names  // nil if functions have no names
-	count  hotspot.Counts
-	made   jitcode.Counts // of processes without a virtual machine
-	of     map[int]*process
-	tick   int
+type Runtimes struct {
+	opt   RuntimeOptions
+	count hotspot.Counts
+	made  jitcode.Counts // of processes without a virtual machine
+	of    map[int]*process
+	tick  int
 	// unknown is why the last virtual machine that is not known is not.
 	unknown atomic.Pointer[unknown]
 	looking looking
@@ -71,9 +92,19 @@ var (
 	errLeftOut = errors.New("this build does not know OpenJDK")
 )
 
-// at returns what knows the code that a process makes, nil if nothing does.
-func (ms *machines) at(s *Stage, pid int, sp *space.Space, from, to tracefs.Time) unwind.Runtime {
-	p := ms.process(s, pid, sp, from)
+// NewRuntimes returns Runtimes, which know nothing yet.
+func NewRuntimes(opt RuntimeOptions) *Runtimes { return &Runtimes{opt: opt} }
+
+// Close ends the looking for new code.
+func (ms *Runtimes) Close() { ms.looking.close() }
+
+// Prepare looks at a process that may run Java: code counts from then on.
+func (ms *Runtimes) Prepare(r *Runs) { ms.process(r) }
+
+// At returns what knows the code that a process makes, for a stack that was taken between two
+// times; nil if nothing does.
+func (ms *Runtimes) At(r *Runs, from, to tracefs.Time) unwind.Runtime {
+	p := ms.process(r)
 	switch {
 	case p == nil || p.java && p.machine == nil:
 		return nil
@@ -82,44 +113,43 @@ func (ms *machines) at(s *Stage, pid int, sp *space.Space, from, to tracefs.Time
 	case !jitcode.Supported:
 		return nil
 	}
-	return p.made(ms, s.opt.Now, pid).At(from, to)
+	return p.made(ms, r.PID).At(from, to)
 }
 
 // made returns what is known of the code that the process has made.
-func (p *process) made(ms *machines, now func() tracefs.Time, pid int) *jitcode.Process {
+func (p *process) made(ms *Runtimes, pid int) *jitcode.Process {
 	if p.code == nil {
-		p.code = jitcode.New(&memoryOf{ms.memory, pid}, &ms.made, now)
+		p.code = jitcode.New(&memoryOf{ms.opt.Memory, pid}, &ms.made, ms.opt.Now)
 	}
 	return p.code
 }
 
-// process returns a process as it is at a time.
-func (ms *machines) process(s *Stage, pid int, sp *space.Space, at tracefs.Time) *process {
-	if ms.memory == nil {
+// process returns a process that runs a program.
+func (ms *Runtimes) process(r *Runs) *process {
+	if ms.opt.Memory == nil {
 		return nil
 	}
 	ms.tick++
-	began, now := sp.Began(at), s.opt.Now()
-	p := ms.of[pid]
-	if p != nil && p.began > began {
+	p := ms.of[r.PID]
+	if p != nil && p.began > r.Began {
 		return nil // the program of before is not there any more
 	}
-	if p == nil || p.began != began {
-		p = &process{began: began, wait: tryMachine}
-		ms.keep(pid, p)
+	if p == nil || p.began != r.Began {
+		p = &process{began: r.Began, wait: tryMachine}
+		ms.keep(r.PID, p)
 	}
 	p.tick = ms.tick
-	if p.machine == nil && now >= p.next {
-		ms.try(s, pid, sp.At(at), p)
-		p.next = s.opt.Now() + p.wait
+	if p.machine == nil && ms.opt.Now() >= p.next {
+		ms.try(r, p)
+		p.next = ms.opt.Now() + p.wait
 	}
 	return p
 }
 
 // try looks for the virtual machine of a process.
-func (ms *machines) try(s *Stage, pid int, v *space.Version, p *process) {
+func (ms *Runtimes) try(r *Runs, p *process) {
 	var err error
-	if p.machine, err = ms.open(s, pid, v); hotspot.Supported && err == nil {
+	if p.machine, err = ms.open(r); hotspot.Supported && err == nil {
 		ms.looking.add(p.machine)
 	}
 	p.java = !errors.Is(err, errNoMachine)
@@ -128,16 +158,16 @@ func (ms *machines) try(s *Stage, pid int, v *space.Version, p *process) {
 	}
 	why := ms.unknown.Load()
 	switch {
-	case err == nil && why != nil && why.pid == pid:
+	case err == nil && why != nil && why.pid == r.PID:
 		ms.unknown.Store(nil)
 	case err != nil && !errors.Is(err, errNoMachine) && !errors.Is(err, unix.ESRCH):
-		ms.unknown.Store(&unknown{pid, err})
+		ms.unknown.Store(&unknown{r.PID, err})
 	}
 }
 
 // keep keeps a process, and drops the one that was used before all others if there are too
 // many.
-func (ms *machines) keep(pid int, p *process) {
+func (ms *Runtimes) keep(pid int, p *process) {
 	if ms.of == nil {
 		ms.of = make(map[int]*process)
 	}
@@ -155,7 +185,7 @@ func (ms *machines) keep(pid int, p *process) {
 }
 
 // drop forgets a process.
-func (ms *machines) drop(pid int) {
+func (ms *Runtimes) drop(pid int) {
 	if p := ms.of[pid]; p != nil && p.machine != nil {
 		ms.looking.remove(p.machine)
 	}
@@ -163,19 +193,19 @@ func (ms *machines) drop(pid int) {
 }
 
 // open finds the virtual machine of a process.
-func (ms *machines) open(s *Stage, pid int, v *space.Version) (*hotspot.Machine, error) {
-	m := libraryOf(v)
+func (ms *Runtimes) open(r *Runs) (*hotspot.Machine, error) {
+	m := r.Library()
 	if m == nil {
 		return nil, errNoMachine
 	}
 	if !hotspot.Supported {
 		return nil, errLeftOut
 	}
-	symbols, err := exported(s, pid, m)
+	symbols, err := ms.exported(r.PID, m)
 	if err != nil {
 		return nil, fmt.Errorf("reading %q: %w", m.File.Name, err)
 	}
-	return hotspot.Open(&memoryOf{ms.memory, pid}, symbols, ms.names, &ms.count, s.opt.Now)
+	return hotspot.Open(&memoryOf{ms.opt.Memory, r.PID}, symbols, ms.opt.Names, &ms.count, ms.opt.Now)
 }
 
 // libraryOf returns the code of libjvm.so, nil if it is not mapped.
@@ -184,16 +214,21 @@ func libraryOf(v *space.Version) *space.Mapping {
 		return nil
 	}
 	for m := range v.Mappings.All() {
-		if m.File.Kind.HasFile() && m.Perms&procmap.Exec != 0 && path.Base(strings.TrimSuffix(m.File.Name, " (deleted)")) == library {
+		if m.Perms&procmap.Exec != 0 && IsMachine(m.File.Kind, m.File.Name) {
 			return m
 		}
 	}
 	return nil
 }
 
+// IsMachine reports whether a mapped file is libjvm.so, by its name.
+func IsMachine(kind procmap.Kind, name string) bool {
+	return kind.HasFile() && path.Base(strings.TrimSuffix(name, " (deleted)")) == library
+}
+
 // exported returns the addresses of what libjvm.so exports about itself.
-func exported(s *Stage, pid int, m *space.Mapping) (hotspot.Symbols, error) {
-	b, err := s.opt.Open(pid, m)
+func (ms *Runtimes) exported(pid int, m *space.Mapping) (hotspot.Symbols, error) {
+	b, err := ms.opt.Open(pid, m)
 	if err != nil {
 		return nil, err
 	}
@@ -239,18 +274,23 @@ func (m *memoryOf) Read(parts ...procmem.Part) error { return m.reader.Read(m.pi
 func (s *Stage) Prepare(pid int) {
 	now := s.opt.Now()
 	if at, sp, ok := s.opt.Space(pid, now); ok {
-		s.machines.process(s, at, sp, now)
+		s.runtimes.Prepare(runsOf(at, sp, now))
 	}
+}
+
+// runsOf is what a process runs at a time.
+func runsOf(pid int, sp *space.Space, at tracefs.Time) *Runs {
+	return &Runs{PID: pid, Began: sp.Began(at), Library: func() *space.Mapping { return libraryOf(sp.At(at)) }}
 }
 
 // named keeps the functions of the frames that were found for a stack of the trace.
 func (s *Stage) named(tid int32, at tracefs.Time, list []hotspot.Named) {
-	s.machines.names.Put(tid, at, list)
+	s.opt.Names.Put(tid, at, list)
 }
 
 // functions returns the functions of the frames that were found, of those that have one.
 func (s *Stage) functions() (list []hotspot.Named) {
-	if s.machines.names == nil {
+	if s.opt.Names == nil {
 		return nil
 	}
 	for i := range s.frames {
@@ -268,11 +308,14 @@ type JavaCounts struct {
 	Unknown error
 }
 
-// Java returns what became of the frames of Java code so far. Another goroutine may call it.
-func (s *Stage) Java() JavaCounts {
-	c := &s.machines.count
+// Runtimes returns what knows the code that processes have made.
+func (s *Stage) Runtimes() *Runtimes { return s.runtimes }
+
+// Java returns what became of the frames of Java code so far.
+func (ms *Runtimes) Java() JavaCounts {
+	c := &ms.count
 	out := JavaCounts{Frames: c.Frames.Load(), Unnamed: c.Unnamed.Load(), Fresh: c.Fresh.Load(), Changed: c.Changed.Load(), Unread: c.Unread.Load()}
-	if why := s.machines.unknown.Load(); why != nil {
+	if why := ms.unknown.Load(); why != nil {
 		out.Unknown = fmt.Errorf("process %d: %w", why.pid, why.err)
 	}
 	return out
@@ -282,9 +325,8 @@ func (s *Stage) Java() JavaCounts {
 // knows.
 type MadeCounts struct{ Frames, Fresh, Changed, Other, Unread uint64 }
 
-// Made returns what became of the frames of code without a file so far. Another goroutine may
-// call it.
-func (s *Stage) Made() MadeCounts {
-	c := &s.machines.made
+// Made returns what became of the frames of code without a file so far.
+func (ms *Runtimes) Made() MadeCounts {
+	c := &ms.made
 	return MadeCounts{c.Frames.Load(), c.Fresh.Load(), c.Changed.Load(), c.Other.Load(), c.Unread.Load()}
 }

@@ -30,23 +30,23 @@ func TestMachines(t *testing.T) {
 	})
 	defer s.Close()
 	java, other := load(1, now, "/usr/lib/jvm/libjvm.so"), load(2, now, "/bin/true")
-	if p := s.machines.process(s, 2, other, now); p == nil || p.java || opened != 0 || s.Java().Unknown != nil {
-		t.Fatalf("a process without a virtual machine: opened %d, %v", opened, s.Java().Unknown)
+	if p := s.runtimes.process(runsOf(2, other, now)); p == nil || p.java || opened != 0 || s.runtimes.Java().Unknown != nil {
+		t.Fatalf("a process without a virtual machine: opened %d, %v", opened, s.runtimes.Java().Unknown)
 	}
 	const step, steps = tracefs.Time(50e6), 200 // 10 s
 	for range steps {
-		if s.machines.at(s, 1, java, now, now) != nil {
+		if s.runtimes.At(runsOf(1, java, now), now, now) != nil {
 			t.Fatal("a virtual machine that cannot be read")
 		}
 		now += step
 	}
-	if opened < 3 || opened > 8 || s.Java().Unknown == nil {
-		t.Errorf("opened %d times in 10 s, %v", opened, s.Java().Unknown)
+	if opened < 3 || opened > 8 || s.runtimes.Java().Unknown == nil {
+		t.Errorf("opened %d times in 10 s, %v", opened, s.runtimes.Java().Unknown)
 	}
 	for pid := 10; pid < 10+2*maxMachines; pid++ {
-		s.machines.at(s, pid, other, now, now)
+		s.runtimes.At(runsOf(pid, other, now), now, now)
 	}
-	if n := len(s.machines.of); n != maxMachines {
+	if n := len(s.runtimes.of); n != maxMachines {
 		t.Errorf("%d processes are kept", n)
 	}
 }

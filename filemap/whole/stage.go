@@ -82,8 +82,8 @@ type Stage struct {
 	own       int
 	growth    growth // of the copies of stacks
 	wakes     releases
-	machines  machines
-	holes     holes
+	runtimes  *Runtimes
+	holes     *Holes
 	passed    uint64       // samples
 	until     tracefs.Time // before which all samples have been passed
 	sys       syscalls.Event
@@ -120,7 +120,7 @@ const keep = 2 * time.Second
 // New returns a Stage.
 func New(opt Options) *Stage {
 	return &Stage{
-		machines: machines{memory: opt.Memory, names: opt.Names}, holes: holes{memory: opt.Memory},
+		runtimes: NewRuntimes(RuntimeOptions{opt.Memory, opt.Names, opt.Open, opt.Now}), holes: NewHoles(opt.Memory),
 		opt: opt, joiner: join.New[call, *perf.StackSample](join.Options{Order: join.PerfFirst, Keep: keep}),
 		unwinder: unwind.New(0), files: make(map[mappedFile]*unwind.File), entries: make(map[int32]entry),
 		own: os.Getpid(), growth: growth{size: firstStack},
@@ -359,7 +359,7 @@ func (s *Stage) Rest() {
 
 // Close closes the files.
 func (s *Stage) Close() {
-	s.machines.looking.close()
+	s.runtimes.Close()
 	s.unwinder.Close()
 }
 

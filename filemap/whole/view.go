@@ -25,7 +25,7 @@ type view struct {
 // is none.
 func (v *view) code() unwind.Runtime {
 	if !v.looked {
-		v.looked, v.runtime = true, v.s.machines.at(v.s, v.pid, v.space, v.at, v.until)
+		v.looked, v.runtime = true, v.s.runtimes.At(runsOf(v.pid, v.space, v.at), v.at, v.until)
 	}
 	return v.runtime
 }

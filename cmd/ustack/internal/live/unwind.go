@@ -251,8 +251,7 @@ func (u *unwinding) report(say func(string, ...any)) {
 		u.reportCopies(say)
 	}
 	if u.stage != nil {
-		reportJava(u.stage.Java(), say)
-		reportMade(u.stage.Made(), say)
+		ReportMade(u.stage.Runtimes(), say)
 	}
 	if u.lookout == nil {
 		return
@@ -263,6 +262,12 @@ func (u *unwinding) report(say func(string, ...any)) {
 	}
 	say("%d of %d waits of over 1 ms%s unwound while they lasted (%d over before that or proven too late, %d not looked at as there were too many or the trace was read late, %d of which the thread was not proven to be in the call, %d of which the stack cannot be read, %d of which it proves no more)",
 		c.Whole, c.Waits, u.besides(), c.Missed, c.Busy, c.Refused, c.Failed, c.Kept)
+}
+
+// ReportMade prints what became of code in stacks that programs have made.
+func ReportMade(ms *whole.Runtimes, say func(string, ...any)) {
+	reportJava(ms.Java(), say)
+	reportMade(ms.Made(), say)
 }
 
 // reportJava prints what became of Java code in stacks.
