@@ -3,11 +3,13 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -125,6 +127,34 @@ func TestRecordSumsWhole(t *testing.T) {
 	}
 	if named == 0 {
 		t.Errorf("no wait in wait_turn: %+v", r.Stacks)
+	}
+}
+
+// TestRecordSumsJava: what is recorded of waits of Java threads has the methods that the program has
+// called, interpreted and compiled, and no class that has gone gives its name to another one.
+func TestRecordSumsJava(t *testing.T) {
+	capturetest.NeedLong(t)
+	needBPF(t)
+	command := compileJava(t)
+	for _, extra := range [][]string{nil, {"renew"}} {
+		name := filepath.Join(t.TempDir(), "report")
+		args := []string{"record", "--source=bpf", "--ring", "--min-wait=100us", "--trigger=futex-wait>1ms", "--after=1h", "-o", name, "--"}
+		recorder := exec.Command(ustackBinary(t), slices.Concat(args, command, []string{*javaTime}, extra)...)
+		var words bytes.Buffer
+		recorder.Stderr = &words
+		called, err := recorder.Output()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, words.Bytes())
+		}
+		t.Logf("%s", words.Bytes())
+		text, err := exec.Command(ustackBinary(t), "replay", "-q", "--symbols", "--format=json", name).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		list := javaWaits(t, text, func(name, _ string) bool { return name == "ustack_futex_wait" })
+		if chains, ends := checkJava(t, list, javaTruth(called)); chains < 100 || 2*ends < chains {
+			t.Errorf("of %d waits of threads with a chain of calls, only %d reach the root", chains, ends)
+		}
 	}
 }
 

@@ -32,17 +32,22 @@ type javaWait struct {
 	application, unwound bool
 }
 
-// javaWaits are the waits in the output of live --format=json.
-func javaWaits(t *testing.T, text []byte) (list []javaWait) {
-	t.Helper()
+// callsWait reports whether a call of futex, as live --format=json has it, can wait.
+func callsWait(_, args string) bool {
 	waits := []string{"op: 0x80,", "op: 0x89,", "op: 0x189,", "op: 0x109,", "op: 0x0,"}
+	return slices.ContainsFunc(waits, func(op string) bool { return strings.Contains(args, op) })
+}
+
+// javaWaits are those of the events in the output of --format=json that are waits.
+func javaWaits(t *testing.T, text []byte, waits func(name, args string) bool) (list []javaWait) {
+	t.Helper()
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var e struct {
-			Comm, Args string
-			End        string `json:"stack_end"`
-			Stack      []struct {
+			Name, Comm, Args string
+			End              string `json:"stack_end"`
+			Stack            []struct {
 				unwoundFrame
 				Inlined []struct{ Function string }
 			}
@@ -50,7 +55,7 @@ func javaWaits(t *testing.T, text []byte) (list []javaWait) {
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			t.Fatal(err)
 		}
-		if !slices.ContainsFunc(waits, func(op string) bool { return strings.Contains(e.Args, op) }) {
+		if !waits(e.Name, e.Args) {
 			continue
 		}
 		w := javaWait{comm: e.Comm, end: e.End}
@@ -154,23 +159,30 @@ func TestLiveUnwindsJava(t *testing.T) {
 				t.Fatalf("%v\n%s", err, words.Bytes())
 			}
 			t.Logf("%s", words.Bytes())
-			truth := make(map[string][]string)
-			for line := range strings.Lines(string(text)) {
-				list := strings.Fields(line)
-				truth[list[0]] = list[1:]
-			}
+			truth := javaTruth(text)
 			if text, err = os.ReadFile(out); err != nil {
 				t.Fatal(err)
 			}
-			checkJava(t, javaWaits(t, text), truth)
+			checkJava(t, javaWaits(t, text, callsWait), truth)
 		})
 	}
 }
 
-// checkJava checks waits against what the program has called.
-func checkJava(t *testing.T, list []javaWait, truth map[string][]string) {
+// javaTruth is what the threads of the program have called, outermost first, as it prints that.
+func javaTruth(text []byte) map[string][]string {
+	truth := make(map[string][]string)
+	for line := range strings.Lines(string(text)) {
+		list := strings.Fields(line)
+		truth[list[0]] = list[1:]
+	}
+	return truth
+}
+
+// checkJava checks waits against what the program has called, and returns of how many threads with a
+// chain of calls they are, and how many of these reach the root.
+func checkJava(t *testing.T, list []javaWait, truth map[string][]string) (chains, ends int) {
 	t.Helper()
-	var application, root, chains, unwound, ends, whole, fresh, inlined int
+	var application, root, unwound, whole, fresh, inlined int
 	for i := range list {
 		w := &list[i]
 		if w.application {
@@ -202,4 +214,5 @@ func checkJava(t *testing.T, list []javaWait, truth map[string][]string) {
 	if unwound > few && (whole*part < unwound || inlined == 0) {
 		t.Errorf("only %d stacks have all methods that were called, and %d inlined ones", whole, inlined)
 	}
+	return chains, ends
 }

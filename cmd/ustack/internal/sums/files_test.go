@@ -60,7 +60,7 @@ func TestFiles(t *testing.T) {
 	other.Born += 3600e9
 	f := filesBy(t, r)
 	defer f.close()
-	if f.walks, err = newWalks(f, nil, new(copierOf)); err != nil {
+	if f.walks, err = newWalks(f, nil, false, new(copierOf)); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {

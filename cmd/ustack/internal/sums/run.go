@@ -165,7 +165,7 @@ func (s *session) open() (err error) {
 	s.source = programs
 	go s.take()
 	s.copied = with.Copy > 0
-	if s.files.walks, err = newWalks(s.files, s.opt.Symbols.DebugDirs, programs); err != nil {
+	if s.files.walks, err = newWalks(s.files, s.opt.Symbols.DebugDirs, s.names != nil || s.opt.Record != nil, programs); err != nil {
 		return err
 	}
 	return s.begin(minWait)
@@ -325,6 +325,7 @@ func (s *session) sayWalked() error {
 	if text := s.files.walks.count.text(&l); text != "" {
 		s.say("%s", text)
 	}
+	live.ReportMade(s.files.walks.made.runtimes, s.say)
 	return nil
 }
 

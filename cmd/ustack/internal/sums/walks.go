@@ -13,6 +13,7 @@ import (
 	"ustack/filemap/anoncode"
 	"ustack/filemap/openfile"
 	"ustack/filemap/procmap"
+	"ustack/filemap/procmem"
 	"ustack/filemap/resolve"
 	"ustack/filemap/space"
 	"ustack/filemap/symbolize"
@@ -23,7 +24,7 @@ import (
 )
 
 // walks unwinds the copies of stacks that come with long waits, by the tables of the files that their
-// processes have mapped.
+// processes have mapped, and through the code that these have made.
 //
 // What a process has mapped is read before or after the wait, so it counts for a stack only if it was
 // the same then: between the two, no call was made or under way in its memory that can put other code
@@ -35,6 +36,8 @@ type walks struct {
 	opened   *openfile.Opener
 	opener   *whole.Opener
 	unwinder *unwind.Unwinder
+	made     made
+	holes    *whole.Holes
 	kernel   copier
 	frames   []unwind.Frame
 	raw      []byte
@@ -71,6 +74,7 @@ type walkCounts struct {
 
 // walked is what unwinding needs of a program.
 type walked struct {
+	runs   uint64                  // number of what the process runs, 0 before code that it makes is looked for
 	tables map[uint64]*unwind.File // by the addresses of their mappings
 	again  time.Time               // when the program is read again, if it has changed
 	pause  time.Duration           // after that
@@ -88,13 +92,17 @@ const (
 	readPart = 10
 	// restEvery is how long a file stays open that no stack leads through, at least.
 	restEvery = 3 * time.Second
+	// memoryWait is how long the memory of a process is waited for. After that it is not read for a
+	// minute.
+	memoryWait = time.Second
 )
 
 // machines are instruction sets by GOARCH.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// newWalks returns what unwinds stacks of processes that files knows.
-func newWalks(f *files, debugDirs []string, kernel copier) (*walks, error) {
+// newWalks returns what unwinds stacks of processes that files knows. names: functions of Java code are
+// wanted.
+func newWalks(f *files, debugDirs []string, names bool, kernel copier) (*walks, error) {
 	w := &walks{files: f, opened: openfile.NewOpener(0), unwinder: unwind.New(0), kernel: kernel, rested: time.Now(), missed: missed{kernel: kernel}}
 	w.alike = newAlike(kernel, &w.missed)
 	vdso, err := anoncode.VDSOMemory()
@@ -107,6 +115,8 @@ func newWalks(f *files, debugDirs []string, kernel copier) (*walks, error) {
 		return nil, err
 	}
 	w.opener = &whole.Opener{Reader: f.places, VDSO: vdso, Files: w.opened, Separates: separates}
+	memory := procmem.New(memoryWait)
+	w.made, w.holes = newMade(memory, w.opener, names), whole.NewHoles(memory)
 	return w, nil
 }
 
@@ -115,6 +125,7 @@ func (w *walks) close() {
 	if w == nil {
 		return
 	}
+	w.made.runtimes.Close()
 	w.unwinder.Close()
 	w.opened.Close()
 }
@@ -135,7 +146,8 @@ func (w *walks) stack(p *program, wait *bpffutex.Wait) *resolve.Stack {
 		w.count.refuse(p)
 		return nil
 	}
-	in := unwind.Input{Machine: machines[runtime.GOARCH], Max: mostFrames, Space: &view{walks: w, program: p, pid: int(wait.TGID)}}
+	w.made.prepare(p, int(wait.TGID))
+	in := unwind.Input{Machine: machines[runtime.GOARCH], Max: mostFrames, Space: &view{walks: w, program: p, pid: int(wait.TGID), at: wait.To}}
 	wait.Copy.Registers(in.Regs.Set)
 	in.Stack = unwind.Stack{At: wait.Copy.SP, Bytes: wait.Copy.Stack}
 	if s := w.alike.get(p, wait, &in.Regs); s != nil {
@@ -153,7 +165,7 @@ func (w *walks) stack(p *program, wait *bpffutex.Wait) *resolve.Stack {
 		return nil
 	}
 	w.count.Whole++
-	if end.Why == unwind.Short && uint32(len(wait.Copy.Stack)) == wait.Copy.Asked {
+	if end.Why == unwind.Short {
 		w.short(p, wait, end.Want)
 	}
 	s := w.attributed(p, wait, &end)
@@ -165,6 +177,7 @@ func (w *walks) stack(p *program, wait *bpffutex.Wait) *resolve.Stack {
 func (w *walks) renew() {
 	if w != nil {
 		w.alike.clear()
+		w.made.clear()
 		w.opener.Reader = w.files.places
 	}
 }
@@ -245,9 +258,14 @@ func (m *missed) none(from, to tracefs.Time) bool {
 	return from >= m.from && to <= m.to
 }
 
-// short has more copied of the stacks of a process: at least the bytes that one wants.
+// short has more copied of the stacks of a process: at least the bytes that one wants, or what comes
+// after the page at which its copy ends.
 func (w *walks) short(p *program, wait *bpffutex.Wait, want uint64) {
 	w.count.Short++
+	if c := wait.Copy; uint32(len(c.Stack)) != c.Asked {
+		w.holes.Fill(int(wait.TGID), c.SP, len(c.Stack), space.Monotonic())
+		return
+	}
 	need := min(uint64(len(wait.Copy.Stack))+want, bpffutex.MaxCopy)
 	size := max(p.walked.copied, firstCopy)
 	for uint64(size) < need {
@@ -299,7 +317,11 @@ func (w *walks) attributed(p *program, wait *bpffutex.Wait, end *unwind.End) *re
 		if i == len(w.frames)-1 {
 			frame.SetUnwound(unwind.HowOf(f.How), stop)
 		}
-		s.Frames, s.Attributions = append(s.Frames, frame), append(s.Attributions, w.attribution(p, f.PC))
+		o := w.attribution(p, f.PC)
+		if f.Code != nil && o.Reason == filemap.Anonymous {
+			o.Memory = w.made.function(f.Code).memory
+		}
+		s.Frames, s.Attributions = append(s.Frames, frame), append(s.Attributions, o)
 	}
 	if len(more) > 0 {
 		w.files.kernel(s, wait, more)
@@ -309,14 +331,19 @@ func (w *walks) attributed(p *program, wait *bpffutex.Wait, end *unwind.End) *re
 }
 
 // key is what was unwound, in a form that the kernel's stacks do not have: their bytes are a multiple
-// of 8.
+// of 8. Code that the process has made can be another function later.
 func (w *walks) key(stop tracefs.Stop) []byte {
-	w.raw = append(w.raw[:0], byte(stop))
+	w.raw = append(w.raw[:0], byte(stop), byte(len(w.frames)))
 	for i := range w.frames {
 		w.raw = binary.NativeEndian.AppendUint64(w.raw, w.frames[i].PC)
 	}
 	for i := range w.frames {
 		w.raw = append(w.raw, byte(w.frames[i].How))
+	}
+	for i := range w.frames {
+		if c := w.frames[i].Code; c != nil {
+			w.raw = binary.NativeEndian.AppendUint64(append(w.raw, byte(i)), w.made.function(c).number)
+		}
 	}
 	for len(w.raw)%8 != 1 {
 		w.raw = append(w.raw, 0)
@@ -423,6 +450,7 @@ type view struct {
 	walks   *walks
 	program *program
 	pid     int
+	at      tracefs.Time // of the stack
 }
 
 // Find implements unwind.Space.
@@ -432,8 +460,11 @@ func (v *view) Find(addr uint64) (out unwind.Mapping, ok bool) {
 		return out, false
 	}
 	out = unwind.Mapping{Start: m.Start, End: m.End, Offset: m.Offset, Exec: true}
-	if m.Kind == procmap.VDSO || m.Kind.HasFile() && m.Perms&procmap.Write == 0 {
+	switch {
+	case m.Kind == procmap.VDSO, m.Kind.HasFile() && m.Perms&procmap.Write == 0:
 		out.File = v.walks.file(v.program, v.pid, m)
+	case m.Kind == procmap.Anonymous:
+		out.Runtime = v.walks.made.at(v.program, v.pid, v.at)
 	}
 	return out, true
 }
@@ -443,8 +474,7 @@ func (w *walks) file(p *program, pid int, m *procmap.Mapping) *unwind.File {
 	if f := p.walked.tables[m.Start]; f != nil {
 		return f
 	}
-	f := w.opener.File(w.unwinder, pid, &space.Mapping{Start: m.Start, End: m.End, Offset: m.Offset, Perms: m.Perms,
-		File: &space.File{Name: m.Name, BuildID: m.BuildID, Inode: m.Inode, Dev: m.Dev, Generation: m.Generation, Kind: m.Kind}})
+	f := w.opener.File(w.unwinder, pid, mappingOf(m))
 	if f == nil {
 		return nil
 	}
@@ -453,6 +483,12 @@ func (w *walks) file(p *program, pid int, m *procmap.Mapping) *unwind.File {
 	}
 	p.walked.tables[m.Start] = f
 	return f
+}
+
+// mappingOf returns a mapping as openers take it.
+func mappingOf(m *procmap.Mapping) *space.Mapping {
+	return &space.Mapping{Start: m.Start, End: m.End, Offset: m.Offset, Perms: m.Perms,
+		File: &space.File{Name: m.Name, BuildID: m.BuildID, Inode: m.Inode, Dev: m.Dev, Generation: m.Generation, Kind: m.Kind}}
 }
 
 // text says what became of the waits with copies of their stacks, "" if there were none.

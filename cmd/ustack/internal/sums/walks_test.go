@@ -7,6 +7,9 @@ import (
 	"runtime"
 	"testing"
 	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"ustack/filemap"
 	"ustack/filemap/procmap"
@@ -62,7 +65,7 @@ func (c *copierOf) Unknow(at bpffutex.Place) error {
 func walksOf(t *testing.T) (*walks, *copierOf) {
 	t.Helper()
 	f, c := emptyFiles(t), new(copierOf)
-	w, err := newWalks(f, nil, c)
+	w, err := newWalks(f, nil, true, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -428,6 +431,35 @@ func TestWalksShort(t *testing.T) {
 	other := new(program)
 	if w.short(other, wait, 8); other.walked.copied != 0 || w.count.Unset != 1 {
 		t.Errorf("%d, %+v", other.walked.copied, w.count)
+	}
+}
+
+// TestWalksHole: where a copy ends as the page after it is not in memory, more of the stack is not
+// copied, but that page is read, so that it is in memory for the next copy.
+func TestWalksHole(t *testing.T) {
+	w, c := walksOf(t)
+	page := os.Getpagesize()
+	mem, err := unix.Mmap(-1, 0, 4*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(mem)
+	mem[0] = 1
+	in := func(n int) bool {
+		var b [1]byte
+		if _, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&mem[n*page])), uintptr(page), uintptr(unsafe.Pointer(&b[0]))); errno != 0 {
+			t.Fatal(errno)
+		}
+		return b[0]&1 == 1
+	}
+	if in(1) {
+		t.Skip("a page is in memory that was not touched")
+	}
+	wait := &bpffutex.Wait{Futex: bpffutex.Futex{TGID: int32(os.Getpid())}, Copy: copyAt(1, uint64(uintptr(unsafe.Pointer(&mem[0]))), make([]uint64, page/8)...)}
+	wait.Copy.Asked = firstCopy + uint32(page)
+	w.short(new(program), wait, 8)
+	if !in(1) || len(c.sizes) > 0 || w.count.Short != 1 {
+		t.Errorf("the page is in memory: %v; sizes %v, %+v", in(1), c.sizes, w.count)
 	}
 }
 
