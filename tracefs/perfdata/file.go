@@ -66,10 +66,18 @@ func (f *File) section(b []byte) section {
 	return section{int64(f.order.u64(b)), int64(f.order.u64(b[8:]))}
 }
 
+// within returns an error unless a section is in the file, and of at most so many bytes.
+func (f *File) within(s section, most int64) error {
+	if s.at < 0 || s.size < 0 || s.at > f.size || s.size > f.size-s.at || s.size > most {
+		return malformed(s.at, "a section of %d bytes, in a file of %d", s.size, f.size)
+	}
+	return nil
+}
+
 // read reads a section of at most so many bytes.
 func (f *File) read(s section, most int64) ([]byte, error) {
-	if s.at < 0 || s.size < 0 || s.at > f.size || s.size > f.size-s.at || s.size > most {
-		return nil, malformed(s.at, "a section of %d bytes, in a file of %d", s.size, f.size)
+	if err := f.within(s, most); err != nil {
+		return nil, err
 	}
 	b := make([]byte, s.size)
 	if n, err := f.r.ReadAt(b, s.at); n < len(b) {
@@ -184,10 +192,9 @@ func (f *File) features(bitmap []byte) error {
 			return errors.Join(append(errs, fmt.Errorf("reading feature %d: %w", bit, err))...)
 		}
 		at += entry
-		if !wanted[bit] {
-			continue
-		}
-		if b, err = f.read(f.section(b), maxSection); err == nil {
+		if s := f.section(b); !wanted[bit] {
+			err = f.within(s, f.size)
+		} else if b, err = f.read(s, maxSection); err == nil {
 			err = f.feature(bit, b)
 		}
 		if err != nil {

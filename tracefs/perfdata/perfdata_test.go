@@ -101,6 +101,48 @@ func TestCut(t *testing.T) {
 	}
 }
 
+// TestCutFeature: a file that ends in a section that is not used is cut, too.
+func TestCutFeature(t *testing.T) {
+	const unused = 3 // HEADER_HOSTNAME
+	m := newModel(4, false)
+	m.fill(6)
+	m.Features[unused] = make([]byte, 64)
+	whole := m.Write()
+	want, err := read(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := len(whole) - 64
+	got, err := read(whole[:at+63])
+	if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), fmt.Sprintf("byte %d:", at)) || got != want {
+		t.Errorf("%v, %d lines of %d", err, len(lines(got)), len(lines(want)))
+	}
+}
+
+// TestCutPipe: a pipe that ends inside of what follows a record, as formats of events and AUX
+// data do, is cut, too.
+func TestCutPipe(t *testing.T) {
+	m := newModel(4, false)
+	m.fill(6)
+	const aux = 64
+	m.Records = append(m.Records, append(m.Record(recordAuxTrace, 0, uint64(aux), uint64(0), uint64(0), uint32(0), int32(7), uint32(0), uint32(0)), make([]byte, aux)...))
+	whole := m.Pipe()
+	want, err := read(whole)
+	if err != nil || len(lines(want)) == 0 {
+		t.Fatalf("%d lines, %v", len(lines(want)), err)
+	}
+	formats := bytes.Index(whole, m.Bytes(uint32(recordTracingData), uint16(0))) + 12
+	if got, err := read(whole[:formats+5]); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), fmt.Sprintf("byte %d:", formats)) || got != "" {
+		t.Errorf("cut in the formats: %v, %q", err, got)
+	}
+	for _, left := range []int{aux, 1} {
+		got, err := read(whole[:len(whole)-left])
+		if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), fmt.Sprintf("byte %d:", len(whole)-aux)) || got != want {
+			t.Errorf("cut %d bytes before the end: %v, %d lines of %d", left, err, len(lines(got)), len(lines(want)))
+		}
+	}
+}
+
 // TestBadRecord: a record whose size is impossible ends the reading at its byte. One that
 // is malformed inside is left out.
 func TestBadRecord(t *testing.T) {

@@ -136,10 +136,14 @@ func (c *cutter) turn() {
 	c.slab, c.at, c.end, c.begun = next, 0, n, true
 }
 
-// skip passes over bytes that are no records.
+// skip passes over bytes that are no records. The error is io.ErrUnexpectedEOF if there are fewer.
 func (c *cutter) skip(n int64) error {
 	for n > 0 {
-		if err := c.need(1); err != nil {
+		err := c.need(1)
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
 			return err
 		}
 		m := min(int64(c.end-c.at), n)
@@ -227,10 +231,17 @@ func (s *stream) follows(h header, rec []byte) error {
 
 func (s *stream) skipAfter(h header, rec []byte) error {
 	v := fields{order: s.outer.order, rest: rec[headerSize:]}
+	var size int64
 	if h.typ == recordTracingData {
-		return s.outer.skip(int64(padded(v.word32())))
+		size = int64(padded(v.word32()))
+	} else {
+		size = int64(min(v.word64(), 1<<62))
 	}
-	return s.outer.skip(int64(min(v.word64(), 1<<62)))
+	begin := s.outer.pos
+	if err := s.outer.skip(size); err != io.ErrUnexpectedEOF {
+		return err
+	}
+	return malformed(begin, "the file ends inside of %d bytes that belong to the record before it", size)
 }
 
 // decompress begins a compressed record.
