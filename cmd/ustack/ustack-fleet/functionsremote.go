@@ -52,7 +52,7 @@ type asker func(statement string, with ...clickhouse.External) ([][]*string, err
 func (s *symbolizer) remoteObject(ctx context.Context, client *clickhouse.Client, ask asker, id string) error {
 	asked := clickhouse.External{Name: "asked", Structure: "build_id String", Body: clickhouse.AppendString(nil, id)}
 	o := &object{id: id}
-	paths, err := ask(fmt.Sprintf("SELECT DISTINCT path FROM frames WHERE build_id GLOBAL IN (SELECT build_id FROM asked) AND path IS NOT NULL ORDER BY path LIMIT %d", maxPaths), asked)
+	paths, err := ask(fmt.Sprintf("SELECT path FROM (SELECT path, max(rank) AS first FROM frames WHERE build_id GLOBAL IN (SELECT build_id FROM asked) AND path IS NOT NULL GROUP BY path) ORDER BY first DESC, path LIMIT %d", maxPaths), asked)
 	if err != nil {
 		return err
 	}

@@ -24,16 +24,14 @@ type object struct {
 }
 
 // maxPaths is how many paths of one file are tried: devices have it at different ones.
-const maxPaths = 4
+const maxPaths = 16
 
-// addPath adds one, of which the first ones in the order of their text are kept.
+// addPath adds one, of which the first ones that came are kept: later reports take no names from
+// what is known, whatever they say.
 func (o *object) addPath(path string) {
-	at, found := slices.BinarySearch(o.paths, path)
-	if found || at >= maxPaths {
-		return
+	if len(o.paths) < maxPaths && !slices.Contains(o.paths, path) {
+		o.paths = append(o.paths, path)
 	}
-	o.paths = slices.Insert(o.paths, at, path)
-	o.paths = o.paths[:min(len(o.paths), maxPaths)]
 }
 
 // namer names places of files.

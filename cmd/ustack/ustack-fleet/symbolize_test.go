@@ -334,6 +334,34 @@ func TestSymbolizeOtherFile(t *testing.T) {
 	}
 }
 
+// TestSymbolizeOtherPaths: a report that has a file at many paths at which it is not takes no names
+// from those that came before.
+func TestSymbolizeOtherPaths(t *testing.T) {
+	dir, root := t.TempDir(), t.TempDir()
+	db := filepath.Join(dir, "db")
+	ran(t, command.OK, "export", "-q", "-o", db, tinyReport(t, dir))
+	var b strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&b, "            prog-11      [000] .....     1.%06d: open: a=1\n            prog-11      [000] .....     1.%06d: <user stack trace>\n =>  <%016x> : path=/%d [build_id=%s]\n", i, i, 0x10000+i, i, tinyID)
+	}
+	hostile := filepath.Join(dir, "hostile.txt")
+	writeFile(t, hostile, []byte(b.String()))
+	ran(t, command.OK, "export", "-q", "-o", db, hostile)
+	text, err := os.ReadFile(tiny)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(root, "bin"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(root, "bin", "tiny"), text)
+	ran(t, command.OK, "symbolize", "-q", "--sysroot", root, db)
+	names, _ := namesIn(t, db)
+	if work := names[framePlace{tinyID, 0x1003, true}]; work.function != "work" {
+		t.Errorf("%v", work)
+	}
+}
+
 // TestSymbolizeSharedID: where different files have one build ID, a place gets no name that is
 // not that of all of them, and an ID that a user has set gives none.
 func TestSymbolizeSharedID(t *testing.T) {
