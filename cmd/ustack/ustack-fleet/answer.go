@@ -139,9 +139,30 @@ type answers struct {
 
 // deviceSum sums up the reports of a device.
 type deviceSum struct {
-	device, os, kernel                               string
-	number                                           int32
-	reports, duplicates, events, lost, waits, waited int64
+	device, os, kernel                 string
+	number                             int32
+	reports, duplicates, events, waits int64
+	lost, waited                       total
+}
+
+// total is a sum of whole numbers, which 64 bits may not have: many reports can say that they are of
+// one device. The number itself has the lowest 64 bits of it then.
+type total struct {
+	n     int64
+	about float64
+}
+
+func (t *total) add(n int64) {
+	t.n += n
+	t.about += float64(n)
+}
+
+// whole returns the sum, fleet.MostNS if it is more.
+func (t *total) whole() int64 {
+	if t.about >= fleet.MostNS {
+		return fleet.MostNS
+	}
+	return t.n
 }
 
 func newAnswer(f *fleet.Ask, parts []string) (*answers, error) {
@@ -225,9 +246,9 @@ func (a *answers) device(d *deviceRow) error {
 	sum.reports++
 	sum.duplicates += d.Duplicates
 	sum.events += d.Events
-	sum.lost += d.Lost
+	sum.lost.add(d.Lost)
 	sum.waits += d.Waits
-	sum.waited += d.WaitedNS
+	sum.waited.add(d.WaitedNS)
 	a.os[d.Report] = d.OS
 	if a.of[d.OS] == nil {
 		a.of[d.OS] = make(map[string]bool)
@@ -258,7 +279,7 @@ func (a *answers) sample(s *sampleRow) error {
 	}
 	if a.same.again(s) {
 		sum.waits--
-		sum.waited -= *s.NS
+		sum.waited.add(-*s.NS)
 		a.length(s.LockKey, s.IsLock, atMost(*s.NS), -1)
 		return nil
 	}

@@ -91,3 +91,34 @@ func TestTooMuch(t *testing.T) {
 		}
 	}
 }
+
+// TestTooMuchOfDevice: reports that all say that they are of one device can have more together than 64
+// bits have, which is no reason for another answer about the others.
+func TestTooMuchOfDevice(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "db")
+	s, p := openPart(t, dir)
+	defer s.Close()
+	const reports = 1<<10 + 1
+	for i := range uint64(reports) {
+		c := newCollector()
+		c.head["boot_id"] = "one"
+		c.device.Waits, c.device.WaitedNS, c.device.Lost = 1, maxSum, 2*maxSum
+		if i == 0 {
+			c.head["boot_id"] = "other"
+			c.device.WaitedNS, c.device.Lost = 5, 6
+		}
+		c.finish(i+1, "report", now())
+		if err := s.add(p, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.finish("part-test"); err != nil {
+		t.Fatal(err)
+	}
+	rows, _ := answerOf(t, "devices", dir)
+	for i, want := range [][2]string{{"9223372036854774784", "9223372036854774784"}, {"6", "5"}} {
+		if row := rows[i+1]; row[6] != want[0] || row[8] != want[1] {
+			t.Errorf("%s, want %s", row, want)
+		}
+	}
+}

@@ -65,10 +65,10 @@ func (a *answers) devices() (columns []string, rows [][]any) {
 		list = append(list, d)
 	}
 	slices.SortFunc(list, func(x, y *deviceSum) int {
-		return cmp.Or(cmp.Compare(y.waited, x.waited), cmp.Compare(x.device, y.device))
+		return cmp.Or(cmp.Compare(y.waited.whole(), x.waited.whole()), cmp.Compare(x.device, y.device))
 	})
 	for _, d := range list {
-		rows = append(rows, []any{d.device, d.os, d.kernel, d.reports, d.duplicates, d.events, d.lost, d.waits, d.waited})
+		rows = append(rows, []any{d.device, d.os, d.kernel, d.reports, d.duplicates, d.events, d.lost.whole(), d.waits, d.waited.whole()})
 	}
 	return columns, rows
 }

@@ -44,22 +44,22 @@ func remoteStatement(f *fleet.Ask, asked string) string {
 	switch f.Question {
 	case fleet.Devices:
 		return fmt.Sprintf(`SELECT device, min_os AS os, min_kernel AS kernel, reports, all_duplicates AS duplicates, all_events AS events, all_lost AS lost,
-  all_waits - toInt64(ifNull(again, 0)) AS waits, all_ns - ifNull(again_ns, 0) AS total_ns
+  all_waits - toInt64(ifNull(again, 0)) AS waits, %s AS total_ns
 FROM (
   SELECT device, min(os) AS min_os, min(kernel) AS min_kernel, count() AS reports,
-    sum(duplicates) AS all_duplicates, sum(events) AS all_events, sum(lost) AS all_lost, sum(waits) AS all_waits, sum(waited_ns) AS all_ns
+    sum(duplicates) AS all_duplicates, sum(events) AS all_events, %s AS all_lost, sum(waits) AS all_waits, sum(waited_ns) AS all_ns, sum(toFloat64(waited_ns)) AS about_ns
   FROM devices FINAL
   GROUP BY device
 )
 ANY LEFT JOIN (
-  SELECT device, count() AS again, sum(assumeNotNull(ns)) AS again_ns
+  SELECT device, count() AS again, sum(assumeNotNull(ns)) AS again_ns, sum(toFloat64(assumeNotNull(ns))) AS again_about
   FROM samples
   WHERE %s
     AND (report, device, %s) GLOBAL NOT IN %s
   GROUP BY device
 ) USING (device)
 ORDER BY total_ns DESC, device
-LIMIT %d`, ofSeveral, sameWait, firstOf, f.Top)
+LIMIT %d`, remoteCapped("all_ns - ifNull(again_ns, 0)", "about_ns - ifNull(again_about, 0)"), remoteCapped("sum(lost)", "sum(toFloat64(lost))"), ofSeveral, sameWait, firstOf, f.Top)
 	case fleet.Diff:
 		return remoteDiff(f, asked)
 	}
@@ -77,6 +77,11 @@ GROUP BY lock_key`, remoteWhole("sum(ns * weight)"), remoteP99(f), remoteWhere, 
 // remoteWhole is a total as a whole number: see wholeNS.
 func remoteWhole(total string) string {
 	return fmt.Sprintf("toInt64(least(floor(%s + 0.5), toFloat64(%d)))", total, int64(fleet.MostNS))
+}
+
+// remoteCapped is a sum of whole numbers that wraps around, fleet.MostNS if it is more: see total.
+func remoteCapped(sum, about string) string {
+	return fmt.Sprintf("if(%[2]s < toFloat64(%[3]d), %[1]s, toInt64(%[3]d))", sum, about, int64(fleet.MostNS))
 }
 
 // remoteLocks limits samples to those of locks, if that is wanted.

@@ -109,6 +109,11 @@ func roundSQL(total string) string {
 	return fmt.Sprintf("CAST(least(round(%s), %d.0::DOUBLE) AS BIGINT)", total, int64(MostNS))
 }
 
+// cappedSQL is a sum of whole numbers, MostNS if it is more.
+func cappedSQL(sum string) string {
+	return fmt.Sprintf("CAST(least(%s, %d) AS BIGINT)", sum, int64(MostNS))
+}
+
 // orderSQL are the columns by which locks are sorted.
 var orderSQL = map[Order]string{
 	ByTotal: roundSQL("sum(ns * weight)"), ByWaits: "count(*)", ByDevices: "count(DISTINCT device)", ByP99: "quantile_disc(ns, 0.99)",
@@ -178,10 +183,10 @@ func (f *Ask) devicesSQL() string {
 		duplicates = "CAST(0 AS BIGINT)"
 	}
 	return fmt.Sprintf(`SELECT d.device, d.os, d.kernel, d.reports, d.duplicates, d.events, d.lost,
-  CAST(d.waits - coalesce(r.waits, 0) AS BIGINT) AS waits, CAST(d.ns - coalesce(r.ns, 0) AS BIGINT) AS total_ns
+  CAST(d.waits - coalesce(r.waits, 0) AS BIGINT) AS waits, %s AS total_ns
 FROM (
   SELECT device, min(os) AS os, min(kernel) AS kernel, count(*) AS reports,
-    %s AS duplicates, CAST(sum(events) AS BIGINT) AS events, CAST(sum(lost) AS BIGINT) AS lost, sum(waits) AS waits, sum(waited_ns) AS ns
+    %s AS duplicates, CAST(sum(events) AS BIGINT) AS events, %s AS lost, sum(waits) AS waits, sum(waited_ns) AS ns
   FROM %s
   GROUP BY device
 ) d
@@ -194,7 +199,7 @@ LEFT JOIN (
 ) r ON r.device = d.device
 ORDER BY total_ns DESC, d.device
 LIMIT %d;
-`, duplicates, f.table("devices"), f.againSQL(), f.Top)
+`, cappedSQL("d.ns - coalesce(r.ns, 0)"), duplicates, cappedSQL("sum(lost)"), f.table("devices"), f.againSQL(), f.Top)
 }
 
 func (f *Ask) diffSQL() string {
