@@ -74,6 +74,8 @@ type SourceOptions struct {
 	// PerSecond bounds the samples of a second, 0 for no bound: above it, sampling
 	// pauses. So it does if the trace is read late because there are many.
 	PerSecond int
+	// BufferKB is the room of the trace on each CPU.
+	BufferKB int
 	// Releases bounds the copies of stacks of calls that let others go on, of a second:
 	// 0 for none.
 	Releases int
@@ -94,8 +96,9 @@ type Source struct {
 	lost    atomic.Uint64
 	total   atomic.Uint64
 	pauses  atomic.Uint64
-	bytes   atomic.Int64 // of a copy
-	fixed   bool         // that stays
+	missed  atomic.Uint64 // waits without a sample while sampling had paused
+	bytes   atomic.Int64  // of a copy
+	fixed   bool          // that stays
 	calls   *bounded.Calls
 	held    bool // a thread is in the middle of an exec that does not end: all are sampled
 }
@@ -103,7 +106,7 @@ type Source struct {
 // OpenSource begins to sample. There must be a Keeper of the tracepoint.
 func OpenSource(opt SourceOptions) (*Source, error) {
 	s := &Source{opt: opt, calls: bounded.New(0)}
-	s.Stage = New(opt.Options)
+	s.Stage, s.pace.late = New(opt.Options), lateFor(opt.BufferKB)
 	if threads := opt.Threads(); opt.Ahead != nil && len(threads) <= maxThreads {
 		s.ahead(threads, opt.Ahead)
 	}
@@ -169,7 +172,11 @@ func (s *Source) rest() {
 
 // Give gives stacks of a batch the frames that samples prove, see Stage.Batch.
 func (s *Source) Give(b *tracefs.Batch, samplesUntil tracefs.Time) {
+	alone := s.Counts().Alone
 	s.Batch(b, samplesUntil)
+	if s.pace.paused {
+		s.missed.Add(s.Counts().Alone - alone)
+	}
 	s.grow()
 	last := lastTime(b)
 	s.bound(last)
@@ -239,13 +246,14 @@ func (s *Source) bound(last tracefs.Time) {
 // Sampled is how sampling went.
 type Sampled struct {
 	Samples, Lost, Pauses uint64
-	StackBytes            int // of a copy
+	Missed                uint64 // waits without a sample while sampling had paused, about
+	StackBytes            int    // of a copy
 	Releases              ReleasesSampled
 }
 
 // Sampled returns how sampling went so far.
 func (s *Source) Sampled() Sampled {
-	return Sampled{s.total.Load(), s.lost.Load(), s.pauses.Load(), int(s.bytes.Load()), s.wakes.counts()}
+	return Sampled{s.total.Load(), s.lost.Load(), s.pauses.Load(), s.missed.Load(), int(s.bytes.Load()), s.wakes.counts()}
 }
 
 // Err is why sampling has ended early, nil if it has not.

@@ -18,8 +18,21 @@ func TestTooMany(t *testing.T) {
 		{0, 1e9, false}, {perWindow / 4, 1e9, false}, {perWindow/4 + 1, lateRead, false}, {perWindow/4 + 1, lateRead + 1, true},
 		{perWindow, 0, false}, {perWindow + 1, 0, true},
 	} {
-		if got := tooMany(c.sampled, perWindow, c.late); got != c.want {
+		p := pace{late: lateRead, sampled: c.sampled}
+		if got := p.tooMany(perWindow, c.late); got != c.want {
 			t.Errorf("%d samples, read %d ns late: %t", c.sampled, c.late, got)
+		}
+	}
+}
+
+// TestLateFor: a trace with a larger buffer may be read later, within a bound.
+func TestLateFor(t *testing.T) {
+	for _, c := range []struct {
+		kb   int
+		want tracefs.Time
+	}{{0, lateRead}, {usualKB / 2, lateRead}, {usualKB, lateRead}, {3 * usualKB, 3 * lateRead}, {8192, 5 * lateRead}, {1 << 30, 5 * lateRead}} {
+		if got := lateFor(c.kb); got != c.want {
+			t.Errorf("%d KB: %d ns, want %d", c.kb, got, c.want)
 		}
 	}
 }
@@ -40,7 +53,7 @@ func TestLastTime(t *testing.T) {
 // sampled in each. The records are read after a delay.
 func paceOf(seconds int, late func(now tracefs.Time) tracefs.Time) (sampled []int) {
 	const perSecond, every, step = 20000, tracefs.Time(5e6), 2000 // calls from one batch to the next
-	var p pace
+	p := pace{late: lateRead}
 	for second := range seconds {
 		sum := 0
 		for i := range tracefs.Time(1e9) / every {
@@ -76,5 +89,25 @@ func TestPaceCaughtUp(t *testing.T) {
 	})
 	if lateFirst[9] != inTime[9] || inTime[9] <= lateFirst[1] {
 		t.Errorf("%d samples of the last second, %d if the trace was never read late; %d of one read late", lateFirst[9], inTime[9], lateFirst[1])
+	}
+}
+
+// TestMissed: waits without a sample are counted apart while sampling has paused.
+func TestMissed(t *testing.T) {
+	f := newDeferredTrace(1)
+	opt := Options{Tracepoint: futexPoint, Now: func() tracefs.Time { return f.t }}
+	s := &Source{opt: SourceOptions{Options: opt}, Stage: New(opt)}
+	for tid := range int32(9) {
+		f.enter(10+tid, 0)
+	}
+	s.Give(&f.batch, f.t)
+	waits := s.Counts().Alone
+	if n := s.Sampled().Missed; waits == 0 || n != 0 {
+		t.Errorf("%d of %d waits without a sample, sampling", n, waits)
+	}
+	s.pace.paused = true
+	s.Give(&f.batch, f.t)
+	if n := s.Sampled().Missed; n != waits {
+		t.Errorf("%d of %d waits without a sample, paused", n, waits)
 	}
 }

@@ -134,6 +134,9 @@ func (s *session) startUnwinding() error {
 	}}
 	if s.opt.Unwind == UnwindAuto {
 		opt.PerSecond = autoSamples
+		if opt.BufferKB, err = s.in.BufferKB(); err != nil {
+			return fmt.Errorf("--unwind: %w", err)
+		}
 	}
 	if !opt.Deferred {
 		opt.Releases = releaseSamples
@@ -311,7 +314,7 @@ func (u *unwinding) reportCopies(say func(string, ...any)) {
 			c.ReleasesWhole, c.Releases, releaseSamples, n.Releases.Pauses, n.Releases.Lost, n.Releases.StackBytes)
 	}
 	if n.Lost+n.Pauses > 0 {
-		say("%d copies of stacks lost, %d pauses as there were too many", n.Lost, n.Pauses)
+		say("%d copies of stacks lost as the ring buffer of perf was full; %d pauses, as there were too many or the trace was read late, with about %d waits without a sample", n.Lost, n.Pauses, n.Missed)
 	}
 	if err := u.source.Err(); err != nil {
 		say("unwinding ended: %v", err)
