@@ -38,17 +38,29 @@ func (p *Page) Write(w io.Writer) error {
 // roff is a page as it grows.
 type roff struct {
 	strings.Builder
+	begins int // where the text of the last section begins
 }
 
 // section begins a section.
-func (b *roff) section(title string) { fmt.Fprintf(b, ".SH %s\n", quote(title)) }
+func (b *roff) section(title string) {
+	fmt.Fprintf(b, ".SH %s\n", quote(title))
+	b.begins = b.Len()
+}
+
+// paragraph begins a paragraph. A section has one already, and mandoc -Tlint warns of another.
+func (b *roff) paragraph() {
+	if b.Len() > b.begins {
+		b.WriteString(".PP\n")
+	}
+}
 
 // text writes a line of text.
 func (b *roff) text(line string) { fmt.Fprintf(b, "%s\n", inline(line)) }
 
 // asIs writes lines that are not to be filled.
 func (b *roff) asIs(lines []string) {
-	b.WriteString(".PP\n.RS 4\n.nf\n")
+	b.paragraph()
+	b.WriteString(".RS 4\n.nf\n")
 	for _, line := range lines {
 		fmt.Fprintf(b, "%s\n", protect(escape(line)))
 	}
@@ -175,7 +187,7 @@ func (b *roff) block(k *block) {
 	case heading:
 		b.section(strings.TrimLeft(k.lines[0], "# "))
 	case paragraph:
-		b.WriteString(".PP\n")
+		b.paragraph()
 		b.text(strings.Join(k.lines, "\n"))
 	case item:
 		b.WriteString(".IP \\(bu 2\n")

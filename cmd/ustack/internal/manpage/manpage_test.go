@@ -28,7 +28,6 @@ ustack x [FILE]
 ustack x \-\-live
 .fi
 .SH "DESCRIPTION"
-.PP
 Reports.
 .PP
 .RS 4
@@ -44,7 +43,6 @@ quiet
 \fB\-\-by WHAT\fP
 one of two
 .SH "MANUAL"
-.PP
 Text with \fBcode\-1\fP and a page,
 \&.so on.
 .SH "Part"
