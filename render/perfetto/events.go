@@ -74,7 +74,7 @@ func (e *Events) Close(*resolve.Totals) error {
 	for _, key := range sortedKeys(e.cpus) {
 		e.gapEnds(key, e.cpus[key], e.late)
 	}
-	return e.w.Flush()
+	return e.w.End()
 }
 
 // event writes an event with its stack, or why it has none.

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"ustack/filemap/symbol"
+	"ustack/render"
 	"ustack/render/profile"
 	"ustack/tracefs"
 )
@@ -91,6 +92,15 @@ func (w *Writer) Err() error { return w.err }
 
 // Flush writes out what has been kept.
 func (w *Writer) Flush() error { return w.out.Flush() }
+
+// End is Flush after the last packet. The error is render.ErrEmpty if there was none: an empty
+// file would pass for a result.
+func (w *Writer) End() error {
+	if w.err == nil && !w.begun {
+		return render.ErrEmpty
+	}
+	return w.Flush()
+}
 
 // Event writes an event.
 func (w *Writer) Event(e *Event) {

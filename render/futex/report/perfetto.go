@@ -22,7 +22,7 @@ func Perfetto(w io.Writer, a *futex.Analysis, r *futex.Report, v futex.View, opt
 	if err := a.WaitCalls(r, v, t.call, t.lost); err != nil {
 		return err
 	}
-	return t.out.Flush()
+	return t.out.End()
 }
 
 type timeLine struct {
