@@ -51,17 +51,26 @@ func AppendFrame(list []string, f *stackset.Frame) []string {
 func Skipped(s *symbol.Skipped) string { return Printable(s.Name.Function) + marks.InferredMark }
 
 // Function returns a frame's name: the functions inlined there, then the one
-// that they are inlined in, with the place in the source if it is known.
+// that they are inlined in, each with its place in the source if it is known.
 func Function(n *symbol.Name) string {
 	var b strings.Builder
 	for i := range n.Inlined {
-		b.WriteString(Printable(n.Inlined[i].Function) + " < ")
+		in := &n.Inlined[i]
+		b.WriteString(Printable(in.Function) + source(in.File, in.Line) + " < ")
 	}
 	b.WriteString(Printable(n.Function))
 	if n.File == "" {
 		return b.String() + fmt.Sprintf("+%#x", n.Offset)
 	}
-	return b.String() + " " + Printable(path.Base(n.File)) + ":" + strconv.Itoa(n.Line)
+	return b.String() + source(n.File, n.Line)
+}
+
+// source returns " FILE:LINE" without directories, "" if it is not known.
+func source(file string, line int) string {
+	if file == "" {
+		return ""
+	}
+	return " " + Printable(path.Base(file)) + ":" + strconv.Itoa(line)
 }
 
 // MostFrames is how many frames of a stack stand in a line.

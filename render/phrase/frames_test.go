@@ -91,3 +91,18 @@ func TestLeaves(t *testing.T) {
 		t.Error("leaves the C library without a file")
 	}
 }
+
+// TestFunction: the place of the frame is that of the innermost function, also where it is
+// inlined.
+func TestFunction(t *testing.T) {
+	n := &symbol.Name{Function: "POOL_thread", File: "/src/lib/pool.c", Line: 67, Inlined: []symbol.Call{
+		{Function: "wait", File: "/src/wait.h", Line: 83}, {Function: "next\n"},
+	}}
+	if got, want := Function(n), `wait wait.h:83 < next\012 < POOL_thread pool.c:67`; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	n.File = ""
+	if got, want := Function(n), `wait wait.h:83 < next\012 < POOL_thread+0x0`; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
