@@ -20,7 +20,7 @@ func completionCommand(args []string, std command.Streams) error {
 	var to destination.Flags
 	fs := command.NewFlags("completion")
 	to.RegisterFile(fs)
-	if err := command.Parse(fs, args, help.Usage("completion"), std.Out); err != nil {
+	if err := command.ParseOperands(fs, args, help.Usage("completion"), std.Out); err != nil {
 		return command.UsageError(err)
 	}
 	if fs.NArg() != 1 {

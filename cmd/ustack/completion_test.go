@@ -35,7 +35,7 @@ func TestCompletionWords(t *testing.T) {
 		"ustack futex --live --unwind ": strings.Join([]string{live.UnwindFP, live.UnwindCopy, live.UnwindBlocked, live.UnwindAuto}, " "),
 		"ustack wait --mappings ":       strings.Join([]string{live.MappingsPerf, live.MappingsQuery, live.MappingsAuto}, " "),
 		"ustack futex --by ":            "lock object site kind",
-		"ustack completion ":            ":files",
+		"ustack completion ":            "bash zsh fish",
 	} {
 		if got := strings.Join(complete(t, line), " "); got != want {
 			t.Errorf("%q: %q, want %q", line, got, want)

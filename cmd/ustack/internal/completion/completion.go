@@ -76,6 +76,8 @@ func (c *Completer) candidates(before []string, word string) []Candidate {
 		return c.first(word)
 	case before[0] == "help":
 		return c.topics()
+	case before[0] == "completion" && len(before) == 1 && !strings.HasPrefix(word, "-"):
+		return shells()
 	}
 	flags := c.flags(before)
 	if name, value, ok := strings.Cut(word, "="); ok && strings.HasPrefix(name, "-") {
@@ -132,6 +134,13 @@ func (c *Completer) topics() []Candidate {
 		if !slices.Contains(c.Topics, one.Name) {
 			list = append(list, Candidate{Word: one.Name})
 		}
+	}
+	return list
+}
+
+func shells() (list []Candidate) {
+	for _, shell := range Shells() {
+		list = append(list, Candidate{Word: shell})
 	}
 	return list
 }

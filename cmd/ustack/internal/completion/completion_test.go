@@ -67,6 +67,7 @@ func TestLine(t *testing.T) {
 		{"ustack ng", "", "nginx"},
 		{"ustack --", "", "--help --version --"},
 		{"ustack help ", "", "trace words train"},
+		{"ustack completion ", "", "bash zsh fish"},
 		{"ustack trace --", "", "--format"},
 		{"ustack trace -", "", "-b -e --format -o -p -q"},
 		{"ustack trace --live --", "", "--format --live --owners"},
