@@ -4,12 +4,15 @@ import (
 	"errors"
 	"flag"
 	"io"
+	"os"
 	"runtime/debug"
+	"slices"
 
 	"ustack/cmd/ustack/help"
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/contention"
 	"ustack/cmd/ustack/internal/destination"
+	"ustack/render"
 )
 
 // futexFlags are the flags of futex.
@@ -74,14 +77,30 @@ func (f *futexFlags) viewFlags(fs *flag.FlagSet) {
 
 // futexCommand is the subcommand.
 func futexCommand(args []string, std command.Streams) error {
-	if len(args) > 0 && (args[0] == "--live" || args[0] == "-live") {
-		return futexLive(args[1:], std)
+	if rest, ok := cutLive(args); ok {
+		return futexLive(rest, std)
 	}
 	f, err := parseFutex(args, std.Out)
 	if err != nil {
 		return command.UsageError(err)
 	}
+	if in, ok := std.In.(*os.File); ok && slices.Equal(f.Files, []string{"-"}) && len(f.view.View.PIDs) > 0 && render.IsTerminal(in) {
+		return command.UsageError(errors.New("-p selects what a FILE has of a process, and none is named; to trace it now: ustack futex --live -p PID"))
+	}
 	return f.to.Streams(std, f.view.IsText(), f.run)
+}
+
+// cutLive takes --live off the arguments of this program, where it may stand anywhere.
+func cutLive(args []string) ([]string, bool) {
+	for i, arg := range args {
+		switch arg {
+		case "--":
+			return args, false
+		case "--live", "-live":
+			return slices.Concat(args[:i], args[i+1:]), true
+		}
+	}
+	return args, false
 }
 
 // run reads the trace and writes the report.

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"errors"
+	"flag"
 	"io"
 	"os"
 	"runtime/debug"
@@ -81,6 +82,14 @@ func parseFutexLive(args []string, stdout io.Writer) (*futexFlags, *liveFlags, e
 	source.Stitch = true // a wait is reported with its stack
 	source.More, source.Events = source.Events, nil
 	return &f, &source, errors.Join(f.view.Check(), source.checkSource(args))
+}
+
+// checkFutexLive returns what is wrong with flags of "futex --live".
+func checkFutexLive(flags []string) error {
+	if _, _, err := parseFutexLive(flags, io.Discard); !errors.Is(err, flag.ErrHelp) {
+		return err
+	}
+	return nil
 }
 
 // futexRoom is the buffer of each CPU in KB. Several events of a thread come with each wait.

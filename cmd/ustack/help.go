@@ -37,8 +37,5 @@ func helpCommand(args []string, std command.Streams) error {
 		names = append(names, c.Name)
 	}
 	text := fmt.Sprintf("unknown topic %.80q", args[0])
-	if name, ok := nearest.Name(args[0], names); ok {
-		text += ", the nearest is " + name
-	}
-	return command.UsageError(errors.New(text + "; ustack help lists all"))
+	return command.UsageError(errors.New(text + nearest.Meant(args[0], names) + "; ustack help lists all"))
 }

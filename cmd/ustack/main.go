@@ -107,7 +107,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	case "-h", "-help", "--help":
 		usage(stdout)
 		return exitOK
-	case "version", "-version", "--version":
+	case "version", "-version", "--version", "-V":
 		fmt.Fprintln(stdout, command.VersionLine())
 		return exitOK
 	}
@@ -115,7 +115,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	for _, c := range commands() {
 		names = append(names, c.Name)
 	}
-	fmt.Fprintf(stderr, "ustack: %s\n", front.Unknown(args, names, "/proc"))
+	fmt.Fprintf(stderr, "ustack: %s\n", front.Unknown(args, names, "/proc", checkFutexLive))
 	return exitUsage
 }
 

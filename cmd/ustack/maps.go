@@ -13,6 +13,7 @@ import (
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/destination"
 	"ustack/cmd/ustack/internal/maps"
+	"ustack/cmd/ustack/internal/pids"
 	"ustack/filemap/procmap"
 )
 
@@ -21,6 +22,7 @@ type mapsFlags struct {
 	maps.Job
 	source mapsSource
 	to     destination.Flags
+	names  command.List // of processes
 }
 
 // mapsSource is --maps-source, of all commands that read mappings.
@@ -45,6 +47,7 @@ func parseMaps(args []string, stdout io.Writer) (*mapsFlags, error) {
 	fs.StringVar(&f.Save, "save", "", "write a dump of all mappings to `FILE` (a tar archive; - is standard output)")
 	fs.DurationVar(&f.Poll, "poll", 0, "with --save: read the processes again every `TIME` until SIGINT, and save what changes")
 	fs.StringVar(&f.Addr, "addr", "", "print what `ADDRESS` is in a process; - reads many from standard input")
+	fs.Var(&f.names, "p", "list the process `PID` (or PID,PID or name:REGEX), as an argument does; may be repeated")
 	f.source.register(fs)
 	f.to.RegisterFile(fs)
 	// Flags may stand between and after the PIDs.
@@ -60,7 +63,8 @@ func parseMaps(args []string, stdout io.Writer) (*mapsFlags, error) {
 		}
 		rest = fs.Args()[1:]
 	}
-	var err error
+	named, err := pids.Parse("/proc", f.names)
+	f.PIDs = append(f.PIDs, named...)
 	fs.Visit(func(given *flag.Flag) {
 		if given.Value.String() == "" {
 			err = fmt.Errorf("--%s is empty", given.Name)

@@ -270,7 +270,7 @@ func TestMapsAddressesPIDReuse(t *testing.T) {
 	code := run([]string{"maps", "--addr=-", strconv.Itoa(pid)}, in, &stdout, &stderr)
 	io.Copy(io.Discard, in)
 	switch {
-	case strings.Contains(stderr.String(), "no such process"):
+	case strings.Contains(stderr.String(), "no process"):
 		t.Skip("choosing a PID needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE and a writable /proc/sys/kernel/ns_last_pid; or it was taken")
 	case code != exitFailure || stdout.String() != "0x0 - - no-vma\n" || !strings.Contains(stderr.String(), "another one has its PID"):
 		t.Errorf("exit %d, %q, %q", code, &stdout, &stderr)
@@ -411,10 +411,10 @@ func TestMapsUsage(t *testing.T) {
 	}
 	pid := mapsTarget(t)
 	out, errs, code := mapsRun(t, "", "2147483647", pid)
-	if code != exitFailure || !strings.Contains(out, " sh ") || !strings.Contains(errs, "process 2147483647: no such process") {
+	if code != exitFailure || !strings.Contains(out, " sh ") || !strings.Contains(errs, "no process 2147483647") {
 		t.Errorf("exit %d, %q %q", code, out, errs)
 	}
-	if _, errs, code := mapsRun(t, "", "--addr=1", "2147483647"); code != exitFailure || !strings.Contains(errs, "no such process") {
+	if _, errs, code := mapsRun(t, "", "--addr=1", "2147483647"); code != exitFailure || !strings.Contains(errs, "no process 2147483647") {
 		t.Errorf("exit %d, %q", code, errs)
 	}
 	if _, errs, code := mapsRun(t, "", "--addr=xyz", pid); code != exitFailure || !strings.Contains(errs, "not a hexadecimal address") {

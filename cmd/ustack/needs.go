@@ -87,7 +87,7 @@ func explainCommand(args []string, std command.Streams) error {
 
 // splitLine takes the line off the one file that is given.
 func (f *replayFlags) splitLine() (int64, error) {
-	if len(f.Files) != 1 {
+	if len(f.Files) != 1 || f.Files[0] == "-" {
 		return 0, errors.New("one FILE:LINE is required")
 	}
 	at := strings.LastIndexByte(f.Files[0], ':')

@@ -71,6 +71,21 @@ func TestProgressStdin(t *testing.T) {
 	}
 }
 
+// TestProgressStdinPID: a process to select, and nothing to select it from, is a mistake at
+// a terminal.
+func TestProgressStdinPID(t *testing.T) {
+	person, tty := terminaltest.Open(t)
+	defer tty.Close()
+	screen := terminaltest.Watch(t, person)
+	if _, err := person.Write([]byte{4}); err != nil { // Ctrl-D
+		t.Fatal(err)
+	}
+	if code := run([]string{"futex", "-p", "1"}, tty, io.Discard, tty); code != exitUsage {
+		t.Fatalf("exit code %d", code)
+	}
+	screen.Until("to trace it now: ustack futex --live -p PID")
+}
+
 // TestProgressFetching: while a server has not answered, the terminal says what is fetched
 // from where, in every command that fetches, and the line is gone before the output comes.
 func TestProgressFetching(t *testing.T) {

@@ -36,6 +36,9 @@ type processError struct {
 
 // Error implements error.
 func (e *processError) Error() string {
+	if errors.Is(e.Err, ErrGone) {
+		return fmt.Sprintf("no process %d", e.PID)
+	}
 	hint := ""
 	if errors.Is(e.Err, fs.ErrPermission) && !CanTrace() {
 		hint = " (processes of others need CAP_SYS_PTRACE)"

@@ -69,6 +69,8 @@ func TestParse(t *testing.T) {
 		{[]string{"-x"}, "", "unknown flag -x"},
 		{[]string{"--fromat=x"}, "", "unknown flag --fromat (did you mean --format?)"},
 		{[]string{"--dur", "1s"}, "", "unknown flag --dur (did you mean --duration?)"},
+		{[]string{"--quiet"}, "", "unknown flag --quiet (did you mean -q?)"},
+		{[]string{"--event", "x"}, "", "unknown flag --event"},
 		{[]string{"--\x1b[2J"}, "", `unknown flag "--\x1b[2J"`},
 		{[]string{"--duration"}, "", "--duration needs a value"},
 		{[]string{"-n"}, "", "-n needs a value"},

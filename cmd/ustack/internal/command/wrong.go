@@ -39,14 +39,23 @@ func readable(fs *flag.FlagSet, err error) error {
 	return err
 }
 
+// spelledOut are the names that other programs give to flags of one letter here.
+var spelledOut = map[string]string{
+	"buffer-size": "b", "event": "e", "events": "e", "out": "o", "output": "o", "pid": "p", "pids": "p", "process": "p", "quiet": "q", "verbose": "v",
+}
+
 // meantFlag returns the end of a message about a flag that does not exist.
 func meantFlag(fs *flag.FlagSet, name string) string {
 	var names []string
 	fs.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
-	if meant, ok := nearest.Slip(name, names); ok {
-		return " (did you mean " + Dashed(meant) + "?)"
+	meant, ok := spelledOut[name], true
+	if meant == "" || fs.Lookup(meant) == nil {
+		meant, ok = nearest.Slip(name, names)
 	}
-	return ""
+	if !ok {
+		return ""
+	}
+	return " (did you mean " + Dashed(meant) + "?)"
 }
 
 // wrongValue describes a value that a flag does not take.

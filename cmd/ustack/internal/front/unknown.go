@@ -14,11 +14,18 @@ import (
 )
 
 // Unknown says what to type instead of arguments that are no command and no short form.
-// commands are the names of all commands.
-func Unknown(args, commands []string, proc string) string {
+// commands are the names of all commands, and check returns what is wrong with flags of
+// Command.
+func Unknown(args, commands []string, proc string, check func(flags []string) error) string {
 	at, _ := operand(args)
 	switch {
 	case at == len(args) && strings.HasPrefix(args[0], "-"):
+		if hint := nearest.Meant(args[0], []string{"--help", "--version"}); hint != "" {
+			return fmt.Sprintf("unknown flag %.80q%s", args[0], hint)
+		}
+		if err := check(off(args)); err != nil {
+			return err.Error()
+		}
 		return fmt.Sprintf("%.80q comes with a command, a PID, the name of a process or -- CMD; ustack help lists the commands", args[0])
 	case at > 0 && slices.Contains(commands, args[at]):
 		return fmt.Sprintf("flags come after the command: ustack %s %s", args[at], strings.Join(args[:at], " "))

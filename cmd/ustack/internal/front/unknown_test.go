@@ -1,6 +1,7 @@
 package front
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -39,6 +40,12 @@ func TestUnknown(t *testing.T) {
 		t.Skip("our PID is one of the test's")
 	}
 	proc := fakeProc(t, map[string]string{"7": "sudo\x00ustack\x00slow.rb\x00", "110": "ruby\x00-w\x00slow.rb\x00", "12": "ruby\x00/srv/slow.rb\x00", "13": "slow.rb\x00", "14": "", "15": "vi\x00slow.rb.old\x00"})
+	check := func(flags []string) error {
+		if line := strings.Join(flags, " "); line == "--duration 1" || line == "--owners=false" {
+			return errors.New("wrong: " + line)
+		}
+		return nil
+	}
 	const lists = "; ustack help lists the commands"
 	for line, want := range map[string]string{
 		"fuetx":           `no command and no process "fuetx" (did you mean futex?)` + lists,
@@ -47,12 +54,15 @@ func TestUnknown(t *testing.T) {
 		"/srv/slow.rb":    `no command and no process "/srv/slow.rb", but process 12 runs it: ustack 12` + lists,
 		"low.rb":          `no command and no process "low.rb"` + lists,
 		"-q futex x":      `flags come after the command: ustack futex -q`,
+		"--versoin":       `unknown flag "--versoin" (did you mean --version?)`,
+		"--duration 1":    `wrong: --duration 1`,
+		"--no-owners":     `wrong: --owners=false`,
 		"-q":              `"-q" comes with a command, a PID, the name of a process or -- CMD` + lists,
 		"--duration":      `"--duration" comes with a command, a PID, the name of a process or -- CMD` + lists,
 		"\x1b[31m":        `no command and no process "\x1b[31m"` + lists,
 		"--format \x1b -": `"--format" comes with a command, a PID, the name of a process or -- CMD` + lists,
 	} {
-		if got := Unknown(strings.Fields(line), []string{"futex", "replay"}, proc); got != want {
+		if got := Unknown(strings.Fields(line), []string{"futex", "replay"}, proc, check); got != want {
 			t.Errorf("%q:\n%s\nwant\n%s", line, got, want)
 		}
 	}
@@ -79,7 +89,7 @@ func TestUnknownFile(t *testing.T) {
 		"gone":      "",
 	} {
 		want = fmt.Sprintf("no command and no process %q%s; ustack help lists the commands", name, want)
-		if got := Unknown([]string{name}, []string{"futex"}, t.TempDir()); got != want {
+		if got := Unknown([]string{name}, []string{"futex"}, t.TempDir(), nil); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
