@@ -99,7 +99,7 @@ func (t *text) most() {
 	t.b.WriteByte('\n')
 	t.path(l)
 	if len(l.Waiters) > 0 {
-		t.f("  waiting     %s\n              at %s\n", t.who(l.Waiters, l.Rest.Waiters, mostNamed), t.place(l.WaitStacks))
+		t.f("  waiting     %s\n              at %s\n", t.who(l.Waiters, l.Rest.Waiters, mostNamed), place(l.WaitStacks))
 	}
 	if len(l.Holders) > 0 {
 		t.f("  holding     %s\n", t.who(l.Holders, l.Rest.Holders, mostNamed))
@@ -110,14 +110,14 @@ func (t *text) most() {
 	if s := t.split(l.Split); s != "" {
 		t.f("  meanwhile   %s\n", s)
 	}
-	if s := t.root(l.Split); s != "" {
+	if s := root(t, l.Split); s != "" {
 		t.f("  in the end  %s\n", s)
 	}
 	if s := convoy(t, l); s != nil {
 		t.f("  convoy      %s\n              %s\n", s[0], s[1])
 	}
 	if len(l.WakerTIDs) > 0 {
-		t.f("  releasing   %s\n              at %s\n", t.who(l.WakerTIDs, l.Rest.Wakers, mostNamed), t.place(releases(l)))
+		t.f("  releasing   %s\n              at %s\n", t.who(l.WakerTIDs, l.Rest.Wakers, mostNamed), place(releases(l)))
 	}
 }
 
@@ -164,16 +164,16 @@ func (t *text) rest() {
 		return
 	}
 	t.f("Most of the other: %s, %s in %s\n", t.lockName(l), t.sum(&l.Sum), phrase.Plural64(l.Slept+l.Open, "wait"))
-	t.f("  waiting     %s\n              at %s\n", t.who(l.Waiters, l.Rest.Waiters, mostNamed), t.place(l.WaitStacks))
+	t.f("  waiting     %s\n              at %s\n", t.who(l.Waiters, l.Rest.Waiters, mostNamed), place(l.WaitStacks))
 	if len(l.WakerTIDs) > 0 {
-		t.f("  signalling  %s\n              at %s\n", t.who(l.WakerTIDs, l.Rest.Wakers, mostNamed), t.place(l.Wakers))
+		t.f("  signalling  %s\n              at %s\n", t.who(l.WakerTIDs, l.Rest.Wakers, mostNamed), place(l.Wakers))
 	}
 }
 
 // place returns the call site that most of a list's waits have: of stacks that leave the C
 // library, if they have a tenth of the waits, or if they are enough to show where the others,
 // whose callers are not known, come from; else of those that there are.
-func (t *text) place(list []futex.StackShare) string {
+func place(list []futex.StackShare) string {
 	if len(list) == 0 {
 		return "?"
 	}

@@ -32,7 +32,7 @@ func writeTable(b *strings.Builder, t *text, title string, locks []*futex.Lock, 
 	}
 	fmt.Fprintf(b, "| %s | Waited | Waits | p99 | Max | Most of it waits at |\n|---|--:|--:|--:|--:|---|\n", title)
 	for _, l := range locks {
-		fmt.Fprintf(b, "| #%d %s | %s | %d | %s | %s | %s |\n", l.Rank, markdown.Code(t.lockName(l)), t.sum(&l.Sum), l.Waits, t.time(l.P99), t.time(l.Max), markdown.Code(t.place(l.WaitStacks)))
+		fmt.Fprintf(b, "| #%d %s | %s | %d | %s | %s | %s |\n", l.Rank, markdown.Code(t.lockName(l)), t.sum(&l.Sum), l.Waits, t.time(l.P99), t.time(l.Max), markdown.Code(place(l.WaitStacks)))
 	}
 	if more := count - len(locks); more > 0 {
 		fmt.Fprintf(b, "| %d more | | | | | |\n", more)

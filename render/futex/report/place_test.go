@@ -44,7 +44,7 @@ func TestPlace(t *testing.T) {
 		"many places":             {[]futex.StackShare{sampled(libc, 800, 1e6), sampled(program, 90, 90), sampled(other, 80, 80)}, "shopd+0x1 (53 % of the time of 170 waits with callers)"},
 		"in no file":              {[]futex.StackShare{share(libc, 57), share(nowhere, 43)}, "libc.so.6+0x1 (57 % of the time)"},
 	} {
-		if got := (&text{}).place(test.list); got != test.want {
+		if got := place(test.list); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 // root says in a line who was waited for in the end, and where in the code, "" if that
 // is unknown.
-func (t *text) root(s *futex.Split) string {
+func root(t *text, s *futex.Split) string {
 	if s == nil || !t.r.Scheduled || len(s.Roots) == 0 {
 		return ""
 	}

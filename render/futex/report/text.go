@@ -163,7 +163,7 @@ func (t *text) lock(l *futex.Lock) {
 	if s := t.split(l.Split); s != "" {
 		t.f("      meanwhile: %s\n", s)
 	}
-	if s := t.root(l.Split); s != "" {
+	if s := root(t, l.Split); s != "" {
 		t.f("      in the end: %s\n", s)
 	}
 	if s := convoy(t, l); s != nil {
