@@ -23,6 +23,9 @@ const (
 	// records are being lost, where each moment of the reader counts.
 	spend       = 20
 	spendLosing = 200
+	// mostApart is how far snapshots are apart at most, whatever one takes: a screen that
+	// stands still seems to show what is so now.
+	mostApart = 5 * time.Second
 )
 
 // sink is the live.Sink: it makes snapshots, and does what the screen orders.
@@ -133,10 +136,18 @@ func (s *sink) say(format string, args ...any) {
 // show makes a snapshot and hands it over.
 func (s *sink) show(t *resolve.Totals, now time.Time) {
 	want := s.wishes.want()
+	s.name(s.Analysis()) // reads the debug information of a file once: that says nothing of the next one
+	began := time.Now()
 	s.snapshots.post(s.snapshot(t, want))
 	s.seen = want
-	took := time.Since(now)
-	s.soon, s.next = now.Add(wishEvery+2*took), now.Add(max(snapshotEvery, s.spend(t)*took))
+	took := time.Since(began)
+	s.soon, s.next = now.Add(wishEvery+2*took), now.Add(apart(took, s.spend(t)))
+}
+
+// apart returns how long after a snapshot the next one is made, if it has taken a time, and
+// how many times as long is to be spent otherwise.
+func apart(took, spend time.Duration) time.Duration {
+	return min(max(snapshotEvery, spend*took), mostApart)
 }
 
 // spend returns how many times as long as the last snapshot has taken the next one waits.
@@ -152,7 +163,6 @@ func (s *sink) spend(t *resolve.Totals) time.Duration {
 // snapshot makes one.
 func (s *sink) snapshot(t *resolve.Totals, want view) *Snapshot {
 	a := s.Analysis()
-	s.name(a)
 	a.Refused(s.Start.Refused())
 	r := a.Interim(futex.View{By: want.By, Sort: "total"})
 	lost, exact := t.LostRecords()

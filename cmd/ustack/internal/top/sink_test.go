@@ -380,3 +380,18 @@ func flow(t *testing.T, tty *os.File, action int) {
 		t.Fatal(err)
 	}
 }
+
+// TestApart: the screen does not stand still for long, also where a snapshot takes long.
+func TestApart(t *testing.T) {
+	for _, c := range []struct{ took, spend, want time.Duration }{
+		{0, spend, snapshotEvery},
+		{time.Millisecond, spendLosing, snapshotEvery},
+		{100 * time.Millisecond, spend, 2 * time.Second},
+		{2 * time.Second, spend, mostApart},
+		{100 * time.Millisecond, spendLosing, mostApart},
+	} {
+		if got := apart(c.took, c.spend); got != c.want {
+			t.Errorf("%v %d times: %v, want %v", c.took, c.spend, got, c.want)
+		}
+	}
+}
