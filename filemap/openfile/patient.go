@@ -188,7 +188,7 @@ func (o *Opener) note(dir string) {
 func isDisk(system *unix.Statfs_t) bool {
 	const xfs = 0x58465342
 	switch int64(system.Type) {
-	case unix.EXT4_SUPER_MAGIC, xfs, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.RAMFS_MAGIC,
+	case unix.EXT4_SUPER_MAGIC, xfs, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.RAMFS_MAGIC, unix.HUGETLBFS_MAGIC,
 		unix.SQUASHFS_MAGIC, unix.EROFS_SUPER_MAGIC_V1:
 		return true
 	}

@@ -29,6 +29,9 @@ type heldFile struct {
 	at             pathFile
 	changed, young bool
 	remote         bool // it is of a server
+	// inMemory: its file system has it in memory only. In the end only if it is root's and has
+	// the ID.
+	inMemory bool
 	// fresh: it may have been changed since it was mapped, and back, or right before its build
 	// ID was read. executed: the process
 	// executes it.
@@ -82,6 +85,8 @@ func (h *heldFile) find() {
 			return
 		}
 	}
+	// The one at the path can be another file than the one that is mapped, in a chroot, say.
+	h.inMemory = h.inMemory && h.at.roots && h.readable()
 	// The times of file systems are coarse: where they do not decide, the ID does. For a write
 	// since that was undone within the tick, see freshFile.
 	switch {
@@ -102,7 +107,7 @@ func (h *heldFile) try(path string) (ok bool) {
 	if err != nil {
 		return false
 	}
-	h.remote = !openfile.Local(fd)
+	h.remote, h.inMemory = !openfile.Local(fd), inMemory(fd)
 	if openfile.Check(fd) != nil { // reading a file of the kernel's own does things
 		_ = unix.Close(fd) // of a path
 		return false
@@ -163,7 +168,22 @@ func (c contents) ReadAt(b []byte, off int64) (n int, err error) {
 }
 
 // layered reports whether a file is one of an overlay.
-func layered(fd int) bool {
+func layered(fd int) bool { return systemOf(fd) == unix.OVERLAYFS_SUPER_MAGIC }
+
+// inMemory reports whether a file is on a file system that has no disk.
+func inMemory(fd int) bool {
+	switch systemOf(fd) {
+	case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC, unix.HUGETLBFS_MAGIC:
+		return true
+	}
+	return false
+}
+
+// systemOf is the type of a file's file system, 0 if it cannot be had.
+func systemOf(fd int) int64 {
 	var system unix.Statfs_t
-	return unix.Fstatfs(fd, &system) == nil && system.Type == unix.OVERLAYFS_SUPER_MAGIC
+	if unix.Fstatfs(fd, &system) != nil {
+		return 0
+	}
+	return int64(system.Type)
 }

@@ -1,6 +1,7 @@
 package sideband
 
 import (
+	"debug/elf"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ustack/filemap/openfile"
 )
 
 // undo makes a write that is undone, the time of the file as well.
@@ -66,6 +69,64 @@ func TestWrittenLate(t *testing.T) {
 	if idAt(t, b, addr, after) {
 		t.Error("after: the file has a build ID")
 	}
+}
+
+// TestWrittenInMemory: so does one to which only root can write, where pages stay dirty for good.
+func TestWrittenInMemory(t *testing.T) {
+	b := watchingBand(t)
+	path := filepath.Join(mountInMemory(t, "tmpfs"), "library")
+	f, err := newFile(mappedLibrary(t), path)
+	check(t, err)
+	defer f.Close()
+	mem, err := unix.Mmap(int(f.Fd()), 0, page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	check(t, err)
+	defer unix.Munmap(mem)
+	mem[0] = elf.ELFMAG[0] // as it is
+	pass(b, 3*coarse)
+	addr := keptCode(t, path)
+	before := b.Now()
+	drain(t, b)
+	if !idAt(t, b, addr, before) {
+		t.Fatal("before: the file has no build ID")
+	}
+	clear(mem[64:])
+	after := b.Now()
+	drain(t, b)
+	if idAt(t, b, addr, after) {
+		t.Error("after: the file has a build ID")
+	}
+}
+
+// TestInMemory: these file systems are known to have files in memory only, of this kernel.
+func TestInMemory(t *testing.T) {
+	for _, kind := range []string{"tmpfs", "ramfs", "hugetlbfs"} {
+		t.Run(kind, func(t *testing.T) {
+			f, err := os.Create(filepath.Join(mountInMemory(t, kind), "file"))
+			check(t, err)
+			defer f.Close()
+			if !inMemory(int(f.Fd())) || !openfile.Local(int(f.Fd())) {
+				t.Error("it is taken for another one")
+			}
+		})
+	}
+	pipe, end, err := os.Pipe()
+	check(t, err)
+	defer pipe.Close()
+	defer end.Close()
+	if inMemory(int(pipe.Fd())) {
+		t.Error("a pipe is taken for a file in memory")
+	}
+}
+
+// mountInMemory mounts a file system without a disk, and returns its directory.
+func mountInMemory(t *testing.T, kind string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unix.Mount("none", dir, kind, 0, "mode=755"); err != nil {
+		t.Skipf("mounting %s: %v", kind, err)
+	}
+	t.Cleanup(func() { check(t, unix.Unmount(dir, unix.MNT_DETACH)) })
+	return dir
 }
 
 // TestWrittenAside: a file that was written before it was looked at has no build ID, though

@@ -22,11 +22,12 @@ import (
 // mapped are compared, too, on each Drain: the kernel sets them for a write of any
 // kind before it changes the file (file_update_time in fs/inode.c).
 //
-// That is enough for a file to which only root can write. Of another one, its owner can set
-// the times back after a write, and undo that, and can write long after the kernel has set
-// the times: to a page of a shared mapping that was dirty before, in memory for good on
-// tmpfs, or by a write of data that is late. So its build ID is read on each Drain, too, and
-// a change of its status (ctime) counts for a write.
+// That is enough for a file on a disk to which only root can write. Of another one, its owner
+// can set the times back after a write, and undo that, and can write long after the kernel has
+// set the times: to a page of a shared mapping that was dirty before, or by a write of data
+// that is late. So its build ID is read on each Drain, too, and a change of its status (ctime)
+// counts for a write. The ID of a file in memory is read whoever owns it: its pages stay dirty
+// for good (tmpfs, ramfs), or no write through a mapping sets a time (hugetlbfs).
 //
 // Two writes remain unseen: one of another build ID that is undone before the next Drain, if
 // no time shows it, through such a page. And on kernels before 6.13, whose file times advance
@@ -44,6 +45,8 @@ type stamped struct {
 	// layered: it is a file of an overlay. Once that has a copy of it, which anything can
 	// bring about, even new permissions, what is mapped is another file.
 	layered bool
+	// inMemory: its times do not show all writes.
+	inMemory bool
 }
 
 // stamps are the files whose times are compared.
@@ -236,7 +239,7 @@ func (w *watchedFiles) keep(f *watchedFile, held *heldFile) {
 			s.by, s.names, s.inodes = make(map[watchedAs]*stamped), make(map[mappedFile]int), make(map[procmap.FileID]*stamped)
 		}
 		s.names[f.mappedFile]++
-		s.by[as] = &stamped{mappedFile: f.mappedFile, fd: held.fd, at: held.at, young: held.young, layered: layered(held.fd)}
+		s.by[as] = &stamped{mappedFile: f.mappedFile, fd: held.fd, at: held.at, young: held.young, layered: layered(held.fd), inMemory: held.inMemory}
 		s.inodes[as.inode] = s.by[as]
 	}
 }
@@ -290,6 +293,8 @@ func (f *stamped) check(calls *bounded.Calls) bool {
 		return reads(f.fd, f.id)
 	case !f.at.roots:
 		return f.stillHasID(calls)
+	case f.inMemory && !reads(f.fd, f.id):
+		return false
 	case now.changed.Equal(f.at.changed) && !f.young:
 		return true
 	}
