@@ -3,6 +3,7 @@
 package bpffutex
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -22,23 +23,44 @@ func TestFloor(t *testing.T) {
 	if !*floor {
 		t.Skip("not a test: -args -floor attaches programs that do nothing")
 	}
+	if err := new(empty).Start(); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintln(os.Stderr, "attached")
+	over := make(chan os.Signal, 1)
+	signal.Notify(over, os.Interrupt)
+	<-over
+}
+
+// empty is programs that do nothing where ours are.
+type empty struct{ links []link.Link }
+
+// Start attaches them.
+func (e *empty) Start() error {
 	for _, at := range []string{"sys_enter", "sys_exit"} {
 		p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 			Type: ebpf.Tracing, AttachType: ebpf.AttachTraceRawTp, AttachTo: at, License: "GPL",
 			Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
 		})
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 		defer p.Close()
 		l, err := link.AttachTracing(link.TracingOptions{Program: p})
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
-		defer l.Close()
+		e.links = append(e.links, l)
 	}
-	fmt.Fprintln(os.Stderr, "attached")
-	over := make(chan os.Signal, 1)
-	signal.Notify(over, os.Interrupt)
-	<-over
+	return nil
+}
+
+// Stop detaches them.
+func (e *empty) Stop() error {
+	var failed []error
+	for _, l := range e.links {
+		failed = append(failed, l.Close())
+	}
+	e.links = nil
+	return errors.Join(failed...)
 }

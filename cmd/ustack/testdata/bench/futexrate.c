@@ -8,9 +8,14 @@
 // ns, and then for each long wait's futex its address and how many waits there were.
 //
 // futexrate TURNS CALLS wait does that once a line has come, and stays then.
+//
+// futexrate TURNS CALLS parts CPU does that on one CPU, before all other programs, the other thread
+// on any, each time that a line comes, and prints the time and the CPU time of all calls each time,
+// until its input ends.
 #define _GNU_SOURCE
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -87,13 +92,32 @@ static long calibrate(double ns)
 	return ns > call ? (ns - call) / turn : 0;
 }
 
+// parts does n calls on a CPU for each line.
+static int parts(int on, long n, long turns)
+{
+	cpu_set_t one;
+	CPU_ZERO(&one);
+	CPU_SET(on, &one);
+	struct sched_param first = {.sched_priority = 1};
+	if (sched_setaffinity(0, sizeof(one), &one) || sched_setscheduler(0, SCHED_FIFO, &first))
+		return 1;
+	while (getchar() != EOF) {
+		long long cpu = now(CLOCK_THREAD_CPUTIME_ID), at = now(CLOCK_MONOTONIC);
+		calls(n, turns);
+		at = now(CLOCK_MONOTONIC) - at;
+		printf("%lld %lld\n", at, now(CLOCK_THREAD_CPUTIME_ID) - cpu);
+		fflush(stdout);
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 2) {
 		printf("%ld\n", calibrate(atof(argv[1])));
 		return 0;
 	}
-	if (argc != 3 && argc != 4)
+	if (argc < 3 || argc > 5)
 		return 2;
 	if (argc == 4)
 		getchar();
@@ -102,6 +126,8 @@ int main(int argc, char **argv)
 	pthread_t t;
 	if (pthread_create(&t, NULL, waiter, NULL))
 		return 1;
+	if (argc == 5)
+		return parts(atoi(argv[4]), n * PARTS, turns);
 	cpu = now(CLOCK_THREAD_CPUTIME_ID);
 	begin = now(CLOCK_MONOTONIC);
 	for (int i = 0; i < PARTS; i++) {
