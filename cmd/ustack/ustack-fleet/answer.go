@@ -81,7 +81,7 @@ func answer(f *fleet.Ask, out io.Writer) error {
 		return err
 	}
 	if len(parts) == 0 {
-		return fmt.Errorf("no tables in %s: ustack export -o %s REPORT... makes them", f.Dir, f.Dir)
+		return noTables(f.Dir)
 	}
 	a, err := newAnswer(f, parts)
 	if err != nil {

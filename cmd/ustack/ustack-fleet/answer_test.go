@@ -178,3 +178,26 @@ func writeTable[T any](t *testing.T, dir string, row T) {
 		t.Fatal(err)
 	}
 }
+
+// TestNoTables: who asks a report, or a part of a directory, learns what to ask.
+func TestNoTables(t *testing.T) {
+	dir := t.TempDir()
+	db, name := filepath.Join(dir, "db"), tinyReport(t, dir)
+	ran(t, command.OK, "export", "-q", "-o", db, name)
+	parts, err := partsOf(db)
+	if err != nil || len(parts) != 1 {
+		t.Fatal(parts, err)
+	}
+	for path, want := range map[string]string{
+		name:                       "export -o DIR " + name,
+		parts[0]:                   "to " + db + ":",
+		dir:                        "export -o " + dir + " REPORT",
+		filepath.Join(dir, "none"): "REPORT... makes them",
+	} {
+		for _, args := range [][]string{{"fleet", "top", path}, {"symbolize", path}} {
+			if _, said := ran(t, command.Failure, args...); !strings.Contains(said, want) {
+				t.Errorf("%s: %s, want %s", args, said, want)
+			}
+		}
+	}
+}

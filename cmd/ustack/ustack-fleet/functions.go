@@ -100,7 +100,7 @@ func functionTables(dir string) (list []functionTable, err error) {
 func (s *symbolizer) directory(ctx context.Context) error {
 	store := &store{dir: s.Dir}
 	if parts, err := partsOf(s.Dir); err != nil || len(parts) == 0 {
-		return errors.Join(err, fmt.Errorf("no tables in %s: ustack export -o %s REPORT... makes them", s.Dir, s.Dir))
+		return errors.Join(err, noTables(s.Dir))
 	}
 	if err := store.take(); err != nil {
 		return err

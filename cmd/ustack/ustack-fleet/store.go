@@ -96,6 +96,19 @@ func partsOf(dir string) ([]string, error) {
 	return parts, nil
 }
 
+// noTables says what to do about a directory without parts.
+func noTables(dir string) error {
+	info, err := os.Stat(dir)
+	parent := filepath.Dir(filepath.Clean(dir))
+	switch parts, _ := partsOf(parent); {
+	case err == nil && !info.IsDir():
+		return fmt.Errorf("%s is no directory with tables: ustack export -o DIR %s makes one of this report and others", dir, dir)
+	case slices.Contains(parts, filepath.Clean(dir)):
+		return fmt.Errorf("%s is what one export has added to %s: all reports are there", dir, parent)
+	}
+	return fmt.Errorf("no tables in %s: ustack export -o %s REPORT... makes them", dir, dir)
+}
+
 // escapeGlob returns a path that matches itself.
 func escapeGlob(path string) string {
 	var b []byte
