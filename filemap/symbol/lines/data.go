@@ -50,7 +50,7 @@ type Data struct {
 
 	alt    *Data // the file that dwz has moved common entries to, nil if none
 	units  []unit
-	places []place
+	places []run
 	tables map[uint64]*abbrevs
 	names  map[uint64]string // of functions, by the place of their entry
 	kept   []*unit

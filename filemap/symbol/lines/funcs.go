@@ -5,10 +5,16 @@ import (
 	"slices"
 )
 
-// function is a run of addresses of a function; one may have several.
-type function struct {
+// run is a run of addresses of a function, of a unit or of a node of a tree, each of which may
+// have several.
+type run struct {
 	low, high uint64
-	entry     uint64 // its place in .debug_info
+	of        uint64 // the function's place in .debug_info, the unit's index, or the node's
+}
+
+// byAddress orders runs: those that begin at one address with the longest first.
+func byAddress(a, b run) int {
+	return cmp.Or(cmp.Compare(a.low, b.low), cmp.Compare(b.high, a.high), cmp.Compare(a.of, b.of))
 }
 
 // Location is what debug information has of an address.
@@ -69,8 +75,8 @@ func (d *Data) findIn(u *unit, addr uint64, l *Location) (bool, error) {
 		return false, err
 	}
 	if f := in.function(addr); f != nil {
-		l.Function, l.Low, found = d.functionName(f.entry), f.low, true
-		if err := d.inlines(u, in, t, f.entry, addr, l); err != nil {
+		l.Function, l.Low, found = d.functionName(f.of), f.low, true
+		if err := d.inlines(u, in, t, f.of, addr, l); err != nil {
 			return false, err
 		}
 	}
@@ -79,8 +85,8 @@ func (d *Data) findIn(u *unit, addr uint64, l *Location) (bool, error) {
 
 // function returns the narrowest run of addresses of a function that holds
 // addr.
-func (in *contents) function(addr uint64) *function {
-	i, _ := slices.BinarySearchFunc(in.funcs, addr, func(f function, a uint64) int {
+func (in *contents) function(addr uint64) *run {
+	i, _ := slices.BinarySearchFunc(in.funcs, addr, func(f run, a uint64) int {
 		if f.low <= a {
 			return -1
 		}
@@ -113,16 +119,14 @@ func (d *Data) list(u *unit, in *contents) error {
 		off := e.off
 		err := d.each(u, &e, func(low, high uint64) {
 			if d.isCode(low) && len(in.funcs) <= maxRuns {
-				in.funcs = append(in.funcs, function{low, high, off})
+				in.funcs = append(in.funcs, run{low, high, off})
 			}
 		})
 		if err == ErrTooMuch || len(in.funcs) > maxRuns {
 			return ErrTooMuch
 		}
 	}
-	slices.SortFunc(in.funcs, func(a, b function) int {
-		return cmp.Or(cmp.Compare(a.low, b.low), cmp.Compare(b.high, a.high), cmp.Compare(a.entry, b.entry))
-	})
+	slices.SortFunc(in.funcs, byAddress)
 	in.funcs, in.listed = slices.Clip(in.funcs), true
 	d.charge(u, 24*len(in.funcs))
 	return d.spend(len(in.bytes))

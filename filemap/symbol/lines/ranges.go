@@ -7,12 +7,6 @@ import (
 	"ustack/filemap/symbol/image"
 )
 
-// place is a run of addresses that a unit is about.
-type place struct {
-	low, high uint64
-	unit      uint32
-}
-
 // maxRanges bounds the ranges of one entry.
 const maxRanges = 1 << 20
 
@@ -36,16 +30,14 @@ func (d *Data) findPlaces(aranges *image.Data) error {
 		}
 		err = d.each(u, &e, func(low, high uint64) {
 			if d.isCode(low) && len(d.places) <= maxRuns {
-				d.places = append(d.places, place{low, high, uint32(i)})
+				d.places = append(d.places, run{low, high, uint64(i)})
 			}
 		})
 		if err == ErrTooMuch || len(d.places) > maxRuns {
 			return ErrTooMuch
 		}
 	}
-	slices.SortFunc(d.places, func(a, b place) int {
-		return cmp.Or(cmp.Compare(a.low, b.low), cmp.Compare(b.high, a.high), cmp.Compare(a.unit, b.unit))
-	})
+	slices.SortFunc(d.places, byAddress)
 	return nil
 }
 
@@ -76,7 +68,7 @@ func (d *Data) readAranges(s *image.Data, known []bool) {
 		for set.left() >= 2*int(size) {
 			low, n := set.uint(size), set.uint(size)
 			if n != 0 && low+n > low && d.isCode(low) && len(d.places) <= maxRuns {
-				d.places = append(d.places, place{low, low + n, uint32(i)})
+				d.places = append(d.places, run{low, low + n, uint64(i)})
 				known[i] = true
 			}
 		}
@@ -87,7 +79,7 @@ func (d *Data) readAranges(s *image.Data, known []bool) {
 // range begins last first, until f says that it was the one.
 func (d *Data) candidates(addr uint64, f func(u *unit) bool) {
 	const most = 8 // code of several units lies at one place only by mistake
-	i, _ := slices.BinarySearchFunc(d.places, addr, func(p place, a uint64) int {
+	i, _ := slices.BinarySearchFunc(d.places, addr, func(p run, a uint64) int {
 		if p.low <= a {
 			return -1
 		}
@@ -96,9 +88,9 @@ func (d *Data) candidates(addr uint64, f func(u *unit) bool) {
 	last := -1
 	for n := 0; i > 0 && n < most; n++ {
 		i--
-		if p := d.places[i]; addr < p.high && int(p.unit) != last {
-			last = int(p.unit)
-			if f(&d.units[p.unit]) {
+		if p := d.places[i]; addr < p.high && int(p.of) != last {
+			last = int(p.of)
+			if f(&d.units[p.of]) {
 				return
 			}
 		}

@@ -9,7 +9,7 @@ import (
 // it in a time that grows with the logarithm of its size.
 type tree struct {
 	nodes []node // the first one is the function
-	spans []span
+	spans []run
 }
 
 // node is an inlined function or block.
@@ -19,16 +19,10 @@ type node struct {
 	from, to int32 // of spans: those in it, by address and without overlap
 }
 
-// span is a run of addresses of a node.
-type span struct {
-	low, high uint64
-	node      int32
-}
-
 // level is a node that is being read.
 type level struct {
 	node  int32 // -1: its contents belong to the level around
-	spans []span
+	spans []run
 }
 
 // grow keeps the entries of a function as a tree.
@@ -72,7 +66,7 @@ func (t *tree) read(d *Data, u *unit, in *contents, c *cursor) error {
 			t.nodes = append(t.nodes, node{entry: uint32(e.off - u.off), inlined: what == inlinedScope})
 			list := around(levels)
 			before := len(*list)
-			err := d.each(u, &e, func(low, high uint64) { *list = append(*list, span{low, high, own}) })
+			err := d.each(u, &e, func(low, high uint64) { *list = append(*list, run{low, high, uint64(own)}) })
 			if err == ErrTooMuch || len(*list) > maxRuns {
 				return ErrTooMuch
 			}
@@ -94,7 +88,7 @@ func (t *tree) read(d *Data, u *unit, in *contents, c *cursor) error {
 }
 
 // around returns where the addresses of an entry belong.
-func around(levels []level) *[]span {
+func around(levels []level) *[]run {
 	for i := len(levels) - 1; i > 0; i-- {
 		if levels[i].node >= 0 {
 			return &levels[i].spans
@@ -118,14 +112,14 @@ func (t *tree) close(l *level) {
 func (t *tree) find(d *Data, u *unit, in *contents, lines *table, addr uint64, l *Location) error {
 	for n := &t.nodes[0]; ; {
 		list := t.spans[n.from:n.to]
-		i, found := slices.BinarySearchFunc(list, addr, func(s span, a uint64) int { return cmp.Compare(s.low, a) })
+		i, found := slices.BinarySearchFunc(list, addr, func(s run, a uint64) int { return cmp.Compare(s.low, a) })
 		if !found {
 			i--
 		}
 		if i < 0 || addr >= list[i].high {
 			return nil
 		}
-		n = &t.nodes[list[i].node]
+		n = &t.nodes[list[i].of]
 		if !n.inlined {
 			continue
 		}
@@ -143,8 +137,8 @@ func (t *tree) find(d *Data, u *unit, in *contents, lines *table, addr uint64, l
 
 // apart sorts spans by address. Where some overlap, the one of the node that comes
 // first keeps what they share.
-func apart(list []span) []span {
-	slices.SortFunc(list, func(a, b span) int { return cmp.Or(cmp.Compare(a.low, b.low), cmp.Compare(a.node, b.node)) })
+func apart(list []run) []run {
+	slices.SortFunc(list, func(a, b run) int { return cmp.Or(cmp.Compare(a.low, b.low), cmp.Compare(a.of, b.of)) })
 	for i := 1; ; i++ {
 		if i >= len(list) {
 			return list
@@ -153,8 +147,8 @@ func apart(list []span) []span {
 			break
 		}
 	}
-	var out []span
-	var open spanHeap // spans that begin before at, and perhaps end, too
+	var out []run
+	var open runHeap // spans that begin before at, and perhaps end, too
 	for at, next := uint64(0), 0; next < len(list) || len(open) > 0; {
 		if len(open) == 0 {
 			at = max(at, list[next].low)
@@ -172,25 +166,25 @@ func apart(list []span) []span {
 		if next < len(list) {
 			end = min(end, list[next].low)
 		}
-		if n := len(out); n > 0 && out[n-1].node == first.node && out[n-1].high == at {
+		if n := len(out); n > 0 && out[n-1].of == first.of && out[n-1].high == at {
 			out[n-1].high = end
 		} else {
-			out = append(out, span{at, end, first.node})
+			out = append(out, run{at, end, first.of})
 		}
 		at = end
 	}
 	return slices.Clip(out)
 }
 
-// spanHeap has the span of the first node first.
-type spanHeap []span
+// runHeap has the run of the first node first.
+type runHeap []run
 
-func (h *spanHeap) push(s span) {
+func (h *runHeap) push(s run) {
 	*h = append(*h, s)
 	list := *h
 	for i := len(list) - 1; i > 0; {
 		up := (i - 1) / 2
-		if list[up].node <= list[i].node {
+		if list[up].of <= list[i].of {
 			return
 		}
 		list[up], list[i] = list[i], list[up]
@@ -198,7 +192,7 @@ func (h *spanHeap) push(s span) {
 	}
 }
 
-func (h *spanHeap) pop() {
+func (h *runHeap) pop() {
 	list := *h
 	last := len(list) - 1
 	list[0] = list[last]
@@ -206,10 +200,10 @@ func (h *spanHeap) pop() {
 	*h = list
 	for i := 0; ; {
 		down := 2*i + 1
-		if down+1 < last && list[down+1].node < list[down].node {
+		if down+1 < last && list[down+1].of < list[down].of {
 			down++
 		}
-		if down >= last || list[i].node <= list[down].node {
+		if down >= last || list[i].of <= list[down].of {
 			return
 		}
 		list[i], list[down] = list[down], list[i]

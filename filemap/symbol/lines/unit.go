@@ -32,7 +32,7 @@ type unit struct {
 type contents struct {
 	bytes  []byte
 	tables *abbrevs
-	funcs  []function
+	funcs  []run
 	listed bool // funcs is set
 	lines  *table
 	walks  map[uint64]*walked // of functions, by the place of their entry
