@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -104,8 +105,10 @@ func TestFutexLiveLocks(t *testing.T) {
 	const tries = 5
 	for _, flags := range [][]string{{"-fPIE", "-pie"}, {"-fno-pie", "-no-pie"}} {
 		program, library := buildLocks(t, flags...)
-		report, locks := liveLocks(t, 2*time.Second, program, library)
+		saved := filepath.Join(t.TempDir(), "saved")
+		report, locks := liveLocks(t, 2*time.Second, program, library, "--save", saved)
 		checkLocks(t, report, locks, program, library, "verified")
+		checkSavedLocks(t, saved, locks, program, library)
 		var wrong []string
 		for try := range tries {
 			report, locks := liveLocks(t, 0, program, library)
@@ -120,10 +123,41 @@ func TestFutexLiveLocks(t *testing.T) {
 	}
 }
 
-// liveLocks traces the program, which goes on for a while after its last lock.
-func liveLocks(t *testing.T, after time.Duration, program, library string) (report []byte, locks []namedLock) {
+// checkSavedLocks replays what was saved: locks have the same names, and none if the mappings
+// are of another trace.
+func checkSavedLocks(t *testing.T, saved string, locks []namedLock, program, library string) {
 	t.Helper()
-	cmd := exec.Command(ustackBinary(t), "futex", "--live", "-q", "--symbols", "--json", "--top", "0", "--", program, library)
+	spaces := filepath.Join(saved, savedSpacesFile)
+	replay := func() []byte {
+		var out, messages bytes.Buffer
+		args := []string{"futex", "-q", "--symbols", "--json", "--top", "0", "--maps", spaces, filepath.Join(saved, savedTraceFile)}
+		if code := run(args, strings.NewReader(""), &out, &messages); code != exitOK {
+			t.Fatalf("%q: exit code %d: %s", args, code, &messages)
+		}
+		return out.Bytes()
+	}
+	checkLocks(t, replay(), locks, program, library, "verified")
+	log, err := os.ReadFile(spaces)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, _ := bytes.Cut(log, []byte("\ntrace "))
+	at, rest, _ := bytes.Cut(rest, []byte("\n"))
+	other := slices.Concat(head, []byte("\ntrace "), at[:len(at)-16], []byte("0123456789abcdef\n"), rest)
+	if err := os.WriteFile(spaces, other, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i := range locks {
+		locks[i].name = "-"
+	}
+	checkLocks(t, replay(), locks, program, library, "")
+}
+
+// liveLocks traces the program, which goes on for a while after its last lock.
+func liveLocks(t *testing.T, after time.Duration, program, library string, flags ...string) (report []byte, locks []namedLock) {
+	t.Helper()
+	args := append([]string{"futex", "--live", "-q", "--symbols", "--json", "--top", "0"}, flags...)
+	cmd := exec.Command(ustackBinary(t), append(args, "--", program, library)...)
 	var out bytes.Buffer
 	cmd.Stdout = &out
 	in, err := cmd.StdinPipe()

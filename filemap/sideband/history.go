@@ -31,6 +31,8 @@ type History struct {
 	Until tracefs.Time
 
 	log     *logWriter // nil for none
+	layouts map[int][]space.Reading
+	areas   int // of all layouts
 	sharers sharers
 	// missed is the time until which records may be missing.
 	missed tracefs.Time

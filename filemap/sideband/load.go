@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 
 	"ustack/filemap"
 	"ustack/filemap/elfid"
@@ -167,6 +166,7 @@ var verbs = map[string]func(p *Player, t tracefs.Time, f *fields) error{
 	"written": (*Player).written,
 	"found":   (*Player).found,
 	"read":    (*Player).read,
+	"layout":  (*Player).layout,
 	"lost":    missing((*History).lost),
 	"unseen":  missing((*History).unseen),
 	"whole":   moment((*History).whole),
@@ -181,6 +181,7 @@ var verbs = map[string]func(p *Player, t tracefs.Time, f *fields) error{
 // since2 are the changes that version 1 does not have.
 var since2 = map[string]bool{
 	"unmap": true, "unknown": true, "share": true, "compat": true, "written": true, "unseen": true, "whole": true, "stack": true, "nostack": true, "trace": true,
+	"layout": true,
 }
 
 // number plays a change that is a process.
@@ -349,33 +350,16 @@ func (p *Player) read(t tracefs.Time, f *fields) error {
 	q, after := &p.process, f.time()
 	*q = procmap.Process{PID: f.pid(), Mappings: q.Mappings[:0]}
 	q.Stat.StartTime = f.decimal(64)
-	how, count, _ := bytes.Cut(f.word(), []byte(":"))
-	n, err := strconv.ParseUint(string(count), 10, 31)
-	part := string(how) == "part"
-	if err != nil || !part && string(how) != "all" {
+	n, part, ok := readLines(f.word())
+	if !ok {
 		f.fail("number of mappings")
 	}
 	q.Stat.Comm = f.name(&p.names)
 	if f.bad != nil {
 		return f.bad
 	}
-	for range n {
-		line, err := p.next()
-		if err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
-		if err != nil {
-			return err
-		}
-		f := fields{rest: line}
-		if len(f.word()) != 0 {
-			return fmt.Errorf("%d mappings instead of %d", len(q.Mappings), n)
-		}
-		m := f.mapping(&p.names)
-		if f.bad != nil {
-			return f.bad
-		}
-		q.Mappings = append(q.Mappings, m)
+	if err := p.mappings(n, func(m *procmap.Mapping) { q.Mappings = append(q.Mappings, *m) }); err != nil {
+		return err
 	}
 	p.History.read(q, nil, part, t, after)
 	return nil

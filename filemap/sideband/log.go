@@ -19,6 +19,7 @@ import (
 //	vdso TIME BUILDID                     the kernel's
 //	read TIME AFTER PID STARTTIME READ COMM   a reading, followed by its lines
 //	 MAPPING                              what was mapped
+//	layout TIME PID N                     what it had of its programs and libraries, data too, in N lines
 //	seen TIME PID TID                     a thread that a reading has found
 //	fork TIME PARENT CHILD
 //	thread TIME PID TID
@@ -54,8 +55,8 @@ import (
 // mappings: "all:12". COMM and NAME go to the end of the line and may be empty; they
 // are as package escape writes them.
 
-// Version 1 had no unmap, unknown, share, compat, written, unseen, whole, trace, stack
-// and nostack: what is unmapped or moved went unseen.
+// Version 1 had no unmap, unknown, share, compat, written, unseen, whole, trace, stack,
+// nostack and layout: what is unmapped or moved went unseen.
 
 // LogMark begins the logs of all versions, logHead ours.
 const (

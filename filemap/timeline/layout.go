@@ -14,6 +14,8 @@ type Layouts struct {
 	attributor *Attributor
 	opt        LayoutOptions
 	known      map[int]*reading
+	kept       map[int]keptReading
+	saved      map[int][]*reading
 }
 
 // LayoutOptions configure Layouts.
@@ -27,6 +29,12 @@ type LayoutOptions struct {
 	// Early is what a process had mapped when it was read before, and when that
 	// was: for one that has ended. nil if it has not been read.
 	Early func(pid int) (list []procmap.Mapping, at tracefs.Time, ok bool)
+	// Keep, if it is set, gets what decides about addresses in the data of programs and
+	// libraries when it is read, for Saved of a replay.
+	Keep func(pid int, list []procmap.Mapping, at tracefs.Time)
+	// Saved has what Keep got of a process. If it is set, no process is read: only it is
+	// used.
+	Saved func(pid int) []space.Reading
 }
 
 // reading is the mappings of a process when it was read.
@@ -49,7 +57,7 @@ const (
 
 // NewLayouts returns the Layouts of the processes that an Attributor knows.
 func NewLayouts(j *Attributor, opt LayoutOptions) *Layouts {
-	return &Layouts{attributor: j, opt: opt, known: make(map[int]*reading)}
+	return &Layouts{attributor: j, opt: opt, known: make(map[int]*reading), kept: make(map[int]keptReading), saved: make(map[int][]*reading)}
 }
 
 // Layout is the part of what a thread's process had mapped at t that decides
@@ -73,7 +81,7 @@ func (ls *Layouts) Layout(tid int, t tracefs.Time, addr uint64) (filemap.Layout,
 	if near == nil || !ls.inPlace(j.opt.Spaces.Space(pid), r, near.File, t) {
 		return nil, filemap.NoTrust
 	}
-	if late || j.opt.Late {
+	if late || j.opt.Late || j.opt.Foreign != nil && j.opt.Foreign() {
 		return r.layout.Around(addr), filemap.Late
 	}
 	return r.layout.Around(addr), filemap.Verified
@@ -82,6 +90,9 @@ func (ls *Layouts) Layout(tid int, t tracefs.Time, addr uint64) (filemap.Layout,
 // reading is the last one of the program that a process was at t, nil if there
 // is none. It reads the process if that may add something.
 func (ls *Layouts) reading(pid int, sp *space.Space, t tracefs.Time, addr uint64) *reading {
+	if ls.opt.Saved != nil {
+		return ls.ofSaved(pid, sp, t, addr)
+	}
 	r := ls.known[pid]
 	if r.of(sp, t) != nil && !r.stale(sp, addr, ls.opt.Clock()) {
 		return r
@@ -147,6 +158,9 @@ func (ls *Layouts) made(pid int, list []procmap.Mapping, t, at tracefs.Time) *re
 	r := &reading{space: sp, began: sp.Began(at), at: at}
 	if !r.fill(ls.attributor, sp, list, at) {
 		return nil
+	}
+	if ls.opt.Keep != nil {
+		ls.keep(pid, r, list)
 	}
 	return r
 }

@@ -108,6 +108,9 @@ func (o *Output) Read(from *saved.Options, stdin io.Reader, stderr io.Writer) (*
 		if p := trace.Programs(); p != nil {
 			opt.Programs = p
 		}
+		if l := trace.Layouts(); l != nil && from.Symbols {
+			opt.Layouts = l
+		}
 		return futex.New(opt)
 	}}
 	return read.Read(stdin, stderr)

@@ -58,7 +58,7 @@ func (o *Live) NewAnalysis(calls bool) *futex.Analysis {
 	opt := futex.Options{Calls: calls, Impact: o.out.Impact.On, Order: o.out.View.Sort == "auto"}
 	if p := o.Start.Processes; p != nil {
 		opt.Mappings, opt.SharedLate, opt.Programs = p, true, p
-		if o.Names != nil {
+		if o.Names != nil || o.Start.Saved { // a replay may name locks
 			opt.Layouts = p
 		}
 	}

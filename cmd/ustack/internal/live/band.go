@@ -146,6 +146,15 @@ func (b *bandFollower) found(pid int, m *procmap.Mapping, t, after tracefs.Time)
 	}
 }
 
+// layout notes in the log what a process had of its programs and libraries.
+func (b *bandFollower) layout(pid int, list []procmap.Mapping, t tracefs.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.band != nil {
+		b.history.Layout(pid, list, t)
+	}
+}
+
 // complete writes the log out, with the time up to which it has all changes.
 func (b *bandFollower) complete() error {
 	b.mu.Lock()

@@ -114,10 +114,14 @@ func startFollowing(o *Options, root *instance.Root, saved *saver, idle func() b
 	})
 	opt.Querier, fl.threads, fl.spaces = fl.prober, opt.Threads, opt.Spaces
 	fl.attributor = timeline.New(opt)
-	fl.layouts = timeline.NewLayouts(fl.attributor, timeline.LayoutOptions{
+	layouts := timeline.LayoutOptions{
 		Reader: fl.all, Clock: space.Monotonic, Settle: fl.settle,
 		Early: func(pid int) ([]procmap.Mapping, tracefs.Time, bool) { return fl.early.layout(pid) },
-	})
+	}
+	if band, ok := fl.follower.(*bandFollower); ok && saved != nil {
+		layouts.Keep = band.layout
+	}
+	fl.layouts = timeline.NewLayouts(fl.attributor, layouts)
 	return fl, nil
 }
 

@@ -38,6 +38,7 @@ type Start struct {
 	Events   []instance.Event     // that are traced
 	Stacks   instance.StackSource // of the kernel
 	Mappings string               // how mappings are followed
+	Saved    bool                 // the trace is kept for a replay
 	// Processes has the processes of the trace, nil if they are out of reach.
 	Processes *Processes
 	// Files returns the files that are mapped as code now.
@@ -80,7 +81,7 @@ type Needs struct {
 // start returns what the sink gets.
 func (s *session) start() *Start {
 	return &Start{
-		Events: s.events, Stacks: s.stacks, Mappings: s.follow.how,
+		Events: s.events, Stacks: s.stacks, Mappings: s.follow.how, Saved: s.saved != nil,
 		Files:   s.follow.known,
 		Refused: func() uint64 { return overruns(s.refused()) },
 		Stopped: func() tracefs.Time { return tracefs.Time(s.until.Load()) },

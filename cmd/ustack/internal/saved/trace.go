@@ -19,8 +19,10 @@ import (
 	"sync"
 
 	"ustack/cmd/ustack/internal/pump"
+	"ustack/filemap"
 	"ustack/filemap/byid"
 	"ustack/filemap/observed"
+	"ustack/filemap/proof"
 	"ustack/filemap/resolve"
 	"ustack/filemap/timeline"
 	"ustack/render"
@@ -224,6 +226,39 @@ func (t *Trace) Programs() *Programs {
 		return nil
 	}
 	return &Programs{t.attributor.exact, sync.OnceValue(t.attributor.foreign), t.Joined}
+}
+
+// Layouts has what programs and libraries processes had when their trace was saved. It
+// implements futex.Layouts of package render/futex, and knows as much as Programs.
+type Layouts struct {
+	layouts *timeline.Layouts
+	known   func() bool
+}
+
+// Layout returns what a process had mapped around an address at a time.
+func (l *Layouts) Layout(tid, _ int32, _ []byte, at tracefs.Time, timed bool, addr uint64) (filemap.Layout, filemap.Trust) {
+	if !timed || !l.known() {
+		return nil, filemap.NoTrust
+	}
+	return l.layouts.Layout(int(tid), at, addr)
+}
+
+// Stays reports whether a layout that Layout has returned for a thread holds at another
+// time.
+func (l *Layouts) Stays(tid, _ int32, _ []byte, at tracefs.Time, timed bool, _ uint64, layout filemap.Layout) proof.Stay {
+	if !timed || !l.known() {
+		return proof.Assumed
+	}
+	return l.layouts.Stays(int(tid), at, layout)
+}
+
+// Layouts returns what was saved with the trace of programs and libraries, nil if nothing was.
+func (t *Trace) Layouts() *Layouts {
+	p, h := t.Programs(), t.attributor.saved
+	if p == nil || !h.HasLayouts() {
+		return nil
+	}
+	return &Layouts{timeline.NewLayouts(p.attributor, timeline.LayoutOptions{Saved: h.Layouts}), p.known}
 }
 
 // Dump returns the mappings of a dump, nil if there is none.

@@ -101,6 +101,9 @@ func (s *Source) read(stdin io.Reader, stderr io.Writer, events *events) (*futex
 		if p := trace.Programs(); p != nil {
 			opt.Programs = p
 		}
+		if l := trace.Layouts(); l != nil && s.From.Symbols {
+			opt.Layouts = l
+		}
 		r := &reader{Analysis: futex.New(opt)}
 		if gaps == nil {
 			r.events = events
