@@ -46,6 +46,17 @@ func (b *Batch) Head(r *Record) Head {
 
 // Time returns the record's time stamp, 0 if it has none.
 func (b *Batch) Time(r *Record) Time {
+	if r.Noted != 0 {
+		return r.Noted
+	}
+	return b.readTime(r)
+}
+
+// NoteTime keeps what Time returns, which reads text each time else. The record is of
+// nobody else meanwhile.
+func (b *Batch) NoteTime(r *Record) { r.Noted = b.readTime(r) }
+
+func (b *Batch) readTime(r *Record) Time {
 	if o := b.origin(r); o != nil {
 		return o.Time
 	}

@@ -117,6 +117,8 @@ type Record struct {
 	Origin uint32
 	// Value is the cookie (KindCookie, KindStack) or the count (KindLost, Counted).
 	Value uint64
+	// Noted is what Batch.NoteTime has noted, 0 if nothing: sources leave it so.
+	Noted Time
 }
 
 // Identifier is what a frame carries in the place of a file. It means

@@ -29,6 +29,8 @@ type Pending struct {
 	// Functions is parallel to Records once the stacks that are shown have names, empty
 	// before: see StackFunctions.
 	Functions [][]symbol.Function
+	// Prepared is for the renderer: what it has found out about the batch before its turn.
+	Prepared any
 
 	uses   []use                     // parallel to Templates, right as of table
 	table  int64                     // Version of the table

@@ -7,6 +7,7 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/proof"
 	"ustack/filemap/resolve"
+	"ustack/render/ahead"
 	"ustack/render/lost"
 	"ustack/render/stackset"
 	"ustack/tracefs"
@@ -103,13 +104,15 @@ type Analysis struct {
 	impact   impactLog // of Options.Impact
 	summed   summedTrace
 
-	task sched.Event
+	ahead *ahead.Events // of the batch, nil if nothing has decoded it
+	own   ahead.Events  // of one event, if it is so
+	pool  ahead.Pool
 }
 
 // New returns an empty Analysis.
 func New(opt Options) *Analysis {
 	opt.Locks, opt.Stacks, opt.Threads = cmp.Or(opt.Locks, defaultLocks), cmp.Or(opt.Stacks, defaultStacks), cmp.Or(opt.Threads, defaultThreads)
-	a := new(Analysis)
+	a := &Analysis{pool: ahead.NewPool()}
 	a.stacks.Init(opt.Stacks)
 	a.connect(&opt)
 	a.impact = newImpactLog(opt)
@@ -146,10 +149,16 @@ func (a *Analysis) connect(opt *Options) {
 		activity: &a.activity, splits: &a.splits, held: &a.held, calls: &a.calls}
 }
 
+// Prepare decodes the events of a batch. It does not touch what Batch uses, which may be
+// running.
+func (a *Analysis) Prepare(h *resolve.Pending) { a.pool.Decode(h) }
+
 // Batch takes the next batch of a trace.
 func (a *Analysis) Batch(h *resolve.Pending) error {
+	a.ahead = a.pool.Take(h)
 	a.log.begin(h)
 	a.losses.Batch(h, taker{a})
+	a.pool.Put(a.ahead)
 	return nil
 }
 
@@ -187,33 +196,35 @@ func (a *Analysis) event(h *resolve.Pending, i int, rec *tracefs.Record) {
 	}
 	a.calls.event(rec.TID)
 	if call := h.Call(rec); call != nil {
-		a.calls.sys = *call
+		a.calls.sys = call
 		a.call(h, i, rec)
 		return
 	}
-	body := h.Text[rec.Body:rec.End]
-	a.impact.marker(h, rec, body)
-	if len(body) < 5 || body[0] != 's' && body[0] != 't' {
-		a.other(h, i, body)
-		return
+	var task *sched.Event
+	if a.ahead != nil {
+		a.calls.sys, task = a.ahead.Event(i)
+	} else {
+		h.NoteTime(rec)
+		a.calls.sys, task = a.own.One(h.Text[rec.Body:rec.End])
 	}
-	if body[1] == 'y' {
-		if syscalls.Parse(body, &a.calls.sys) {
-			a.call(h, i, rec)
-		} else if nr, exit, ok := syscalls.ParseRaw(body); ok {
-			a.activity.raw(rec.TID, rec.CPU, h.Time(rec), nr, exit)
-		}
-		return
-	}
-	if sched.Parse(body, &a.task) {
-		a.sched(h, i, rec)
+	switch {
+	case a.calls.sys != nil:
+		a.call(h, i, rec)
+	case task != nil:
+		a.sched(h, i, rec, task)
+	default:
+		a.other(h, i, rec)
 	}
 }
 
-// other takes an event that is neither a system call nor one of the scheduler.
-func (a *Analysis) other(h *resolve.Pending, i int, body []byte) {
+// other takes an event that is neither a system call with a name nor one of the scheduler.
+func (a *Analysis) other(h *resolve.Pending, i int, rec *tracefs.Record) {
+	body := h.Text[rec.Body:rec.End]
+	a.impact.marker(h, rec, body)
 	if bytes.HasPrefix(body, []byte(eventPrefix)) {
 		a.summed.event(h, i, body)
+	} else if nr, exit, ok := syscalls.ParseRaw(body); ok {
+		a.activity.raw(rec.TID, rec.CPU, h.Time(rec), nr, exit)
 	}
 }
 
@@ -238,9 +249,8 @@ func (a *Analysis) call(h *resolve.Pending, i int, rec *tracefs.Record) {
 }
 
 // sched takes a scheduler event.
-func (a *Analysis) sched(h *resolve.Pending, i int, rec *tracefs.Record) {
-	e := &a.task
-	a.active(h, i, rec)
+func (a *Analysis) sched(h *resolve.Pending, i int, rec *tracefs.Record, e *sched.Event) {
+	a.active(h, i, rec, e)
 	a.impact.sched(h, rec, e)
 	switch e.Kind {
 	case sched.Switch:
@@ -270,8 +280,8 @@ func (a *Analysis) sched(h *resolve.Pending, i int, rec *tracefs.Record) {
 }
 
 // active notes what threads do by a scheduler event.
-func (a *Analysis) active(h *resolve.Pending, i int, rec *tracefs.Record) {
-	switch e := &a.task; e.Kind {
+func (a *Analysis) active(h *resolve.Pending, i int, rec *tracefs.Record, e *sched.Event) {
+	switch e.Kind {
 	case sched.Switch:
 		stack := int32(noStack)
 		if a.stacks.Below(a.activity.wanted(rec.TID, e.State)) {

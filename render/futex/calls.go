@@ -17,8 +17,8 @@ import (
 //   - A wait that may be used again belongs to no thread.
 //   - longest has the shortest one first, and no more than maxLongest of a section.
 type calls struct {
-	sys  syscalls.Event // that is being taken
-	line int64          // of the return that is being taken, 0 if calls are not kept
+	sys  *syscalls.Event // that is being taken
+	line int64           // of the return that is being taken, 0 if calls are not kept
 
 	entries   int64 // into the futex family
 	exits     int64 // returns from it

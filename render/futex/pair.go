@@ -68,7 +68,7 @@ type wait struct {
 
 // enter takes the entry into a system call.
 func (c *calls) enter(h *resolve.Pending, i int, rec *tracefs.Record) {
-	e := &c.sys
+	e := c.sys
 	if e.Call == syscalls.Other {
 		if th := c.tasks.threadOf(rec.TID); th != nil {
 			if th.paused != nil { // a signal handler's, or its end
@@ -216,7 +216,7 @@ func (c *calls) stopPaused(th *thread) {
 
 // exit takes the return from a system call.
 func (c *calls) exit(h *resolve.Pending, i int, rec *tracefs.Record) {
-	e := &c.sys
+	e := c.sys
 	th := c.tasks.threadOf(rec.TID)
 	if e.Call == syscalls.Other && th == nil {
 		return

@@ -216,7 +216,7 @@ func (w *walk) beginFast(kind tracefs.Kind, i, body int, tid, cpu int32) *tracef
 	r.Off, r.End, r.Body = uint32(i), 0, uint32(i+body)
 	r.TID, r.CPU, r.Lo, r.Hi = tid, cpu, uint32(len(b.Frames)), uint32(len(b.Frames))
 	r.Kind, r.Flags, r.Source, r.Value = kind, 0, 0, 0
-	r.Item, r.Template, r.FrameText = 0, 0, 0
+	r.Item, r.Template, r.FrameText, r.Noted = 0, 0, 0, 0
 	return r
 }
 

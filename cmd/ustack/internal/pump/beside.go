@@ -22,6 +22,10 @@ func RunBeside(p input.Batches, res *resolve.Resolver, w render.Renderer) (*reso
 // ahead is how many batches wait for the renderer.
 const ahead = 3
 
+// A preparer is a renderer that can do a part of its work on a batch before that is the
+// next one, while another goroutine has it render an earlier one.
+type preparer interface{ Prepare(h *resolve.Pending) }
+
 // beside passes batches to a renderer in another goroutine. It implements render.Renderer
 // and keeper.
 type beside struct {
@@ -46,6 +50,9 @@ func (b *beside) render() {
 
 // Batch implements render.Renderer. It fails if an earlier batch could not be rendered.
 func (b *beside) Batch(h *resolve.Pending) error {
+	if p, ok := b.w.(preparer); ok {
+		p.Prepare(h)
+	}
 	for {
 		select {
 		case b.todo <- h:
