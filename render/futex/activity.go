@@ -179,16 +179,20 @@ func (a *activity) set(tl *timeline, t tracefs.Time, cause int32, proof tracefs.
 	if a.open == 0 && tl.keep == 0 {
 		a.drop(tl, len(tl.list))
 	}
-	if n := len(tl.list); n > 0 && tl.list[n-1].from == t && (cause == causeRuns || tl.list[n-1].cause != causeRuns) {
-		tl.list[n-1] = moment{t, min(proof, t), cause, noStack}
-		return
+	if n := len(tl.list); n == 0 || tl.list[n-1].from != t || cause != causeRuns && tl.list[n-1].cause == causeRuns {
+		if n == cap(tl.list) {
+			a.makeRoom(tl)
+		}
+		if n = len(tl.list); n < cap(tl.list) {
+			tl.list = tl.list[:n+1]
+		} else {
+			tl.list = append(tl.list, moment{})
+		}
+		a.count++
+		a.looked++
 	}
-	if len(tl.list) == cap(tl.list) {
-		a.makeRoom(tl)
-	}
-	tl.list = append(tl.list, moment{t, min(proof, t), cause, noStack})
-	a.count++
-	a.looked++
+	m := &tl.list[len(tl.list)-1] // field by field: a whole one would be copied
+	m.from, m.proof, m.cause, m.stack = t, min(proof, t), cause, noStack
 }
 
 // drop forgets the first moments of a thread.

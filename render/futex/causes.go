@@ -7,6 +7,11 @@ type causes struct {
 	blockers []blocker // by number
 	numbers  map[blocker]int32
 	places   places
+	// sleeps are, by number less firstCause, what a blocker with a place is a cause of
+	// (blocker.cause), 0 for others: more of them are in the processor's cache than blockers.
+	sleeps []uint8
+	// asleep are the numbers of blockers with a place, by cause and place, 0 if not known yet.
+	asleep [firstCause][]int32
 	// recent are some of numbers, by recentSlot: threads wait for the same few over and over.
 	recent [recentCauses]recentCause
 }
@@ -69,7 +74,7 @@ func (c *causes) number(b blocker) int32 {
 		return causeFutex
 	}
 	n := firstCause + int32(len(c.blockers))
-	c.blockers = append(c.blockers, b)
+	c.blockers, c.sleeps = append(c.blockers, b), append(c.sleeps, uint8(b.cause))
 	c.numbers[b] = n
 	return n
 }
@@ -81,15 +86,29 @@ func (c *causes) sleepAt(cause, stack int32) int32 {
 	if at == noStack {
 		return cause
 	}
-	return c.of(blocker{at: at + 1, cause: cause})
+	known := &c.asleep[cause]
+	for int(at) >= len(*known) {
+		*known = append(*known, 0)
+	}
+	n := &(*known)[at]
+	if *n == 0 {
+		number := c.number(blocker{at: at + 1, cause: cause})
+		if number < firstCause {
+			return number
+		}
+		*n = number
+	}
+	return *n
 }
 
 // inCall reports whether a thread that is blocked so has entered a system call before: it
 // is not on its way to taking a lock, or from releasing it. One that is in state D in a
 // call that the trace does not have may be at a page fault.
 func (c *causes) inCall(cause int32) bool {
-	if cause >= firstCause && c.blockers[cause-firstCause].at > 0 {
-		cause = c.blockers[cause-firstCause].cause
+	if cause >= firstCause {
+		if as := c.sleeps[cause-firstCause]; as > 0 {
+			cause = int32(as)
+		}
 	}
 	return cause == causeCall || cause >= causeFutex
 }

@@ -19,6 +19,7 @@ package futex
 //   - A site in byKey is there under its key, and not gone; one that is gone has no waiters.
 type sites struct {
 	byKey   map[lockKey]*site
+	recent  [1 << recentSiteBits]*site // some of byKey, by their addresses; they may be gone
 	most    int
 	empty   emptyWakes
 	unaware bool    // calls under way have been forgotten: whom they wake is unknown
@@ -31,6 +32,9 @@ type sites struct {
 	// moved counts a wait at one futex whose thread was moved to another one at its end.
 	moved func(*wait)
 }
+
+// recentSiteBits is for the sites that are looked up without the map.
+const recentSiteBits = 9
 
 // sitesOfLock is how many sites are kept for each lock.
 const sitesOfLock = 4

@@ -160,7 +160,7 @@ func (st *sites) site(key lockKey, l *lock) *site {
 	var s *site
 	inFile := l != nil && l.file != (fileKey{})
 	if !inFile {
-		s = st.byKey[key]
+		s = st.atKey(key)
 	}
 	if s == nil {
 		s = &site{key: key}
@@ -171,6 +171,19 @@ func (st *sites) site(key lockKey, l *lock) *site {
 	}
 	if l != nil {
 		l.site = s
+	}
+	return s
+}
+
+// atKey returns the site of a key, nil if there is none.
+func (st *sites) atKey(key lockKey) *site {
+	slot := &st.recent[key.addr*0x9e3779b97f4a7c15>>(64-recentSiteBits)]
+	if s := *slot; s != nil && s.key == key && !s.gone {
+		return s
+	}
+	s := st.byKey[key]
+	if s != nil {
+		*slot = s
 	}
 	return s
 }

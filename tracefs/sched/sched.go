@@ -76,7 +76,10 @@ func Parse(body []byte, e *Event) bool {
 		return false
 	}
 	*e = Event{Kind: kind, Prio: NoPrio}
-	text := bytes.TrimLeft(body[at+1:], " \t")
+	text := body[at+1:]
+	for len(text) > 0 && (text[0] == ' ' || text[0] == '\t') {
+		text = text[1:]
+	}
 	if end := bytes.LastIndexByte(text, '\n'); end >= 0 {
 		text = text[:end]
 	}
