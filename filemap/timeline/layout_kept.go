@@ -1,7 +1,6 @@
 package timeline
 
 import (
-	"slices"
 	"sort"
 
 	"ustack/filemap/procmap"
@@ -22,7 +21,7 @@ const maxBeside = 64
 // keep passes a reading on, unless it has been.
 func (ls *Layouts) keep(pid int, r *reading, list []procmap.Mapping) {
 	part := r.decides(list)
-	if last, ok := ls.kept[pid]; ok && last.began == r.began && slices.Equal(last.list, part) {
+	if last, ok := ls.kept[pid]; ok && last.began == r.began && sameMappings(last.list, part) {
 		return
 	}
 	if len(ls.kept) >= maxReadings {
@@ -30,6 +29,18 @@ func (ls *Layouts) keep(pid int, r *reading, list []procmap.Mapping) {
 	}
 	ls.kept[pid] = keptReading{r.began, part}
 	ls.opt.Keep(pid, part, r.at)
+}
+
+func sameMappings(a, b []procmap.Mapping) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // decides returns the mappings of programs and libraries, and the memory without a file right
@@ -72,19 +83,20 @@ func (ls *Layouts) ofSaved(pid int, sp *space.Space, t tracefs.Time, addr uint64
 	return nil
 }
 
-// allSaved returns the saved readings of a process, in order of time.
+// allSaved returns the saved readings of a process, in order of time, as live saves them: one
+// that is not is left out.
 func (ls *Layouts) allSaved(pid int) []*reading {
 	if list, ok := ls.saved[pid]; ok {
 		return list
 	}
 	var list []*reading
 	for _, s := range ls.opt.Saved(pid) {
-		if r := ls.made(pid, s.Mappings, s.At, s.At); r != nil {
+		r := ls.made(pid, s.Mappings, s.At, s.At)
+		if r != nil && (len(list) == 0 || r.at >= list[len(list)-1].at) {
 			list = append(list, r)
 		}
 	}
 	if list != nil {
-		sort.SliceStable(list, func(i, k int) bool { return list[i].at < list[k].at })
 		ls.saved[pid] = list
 	}
 	return list

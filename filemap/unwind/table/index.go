@@ -1,9 +1,7 @@
 package table
 
 import (
-	"cmp"
 	"encoding/binary"
-	"slices"
 	"sort"
 
 	"ustack/filemap/symbol/image"
@@ -108,7 +106,7 @@ func (f *frames) scan(x *image.Image) *list {
 			all = append(all, found{start, e.at})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b found) int { return cmp.Compare(a.start, b.start) })
+	sort.SliceStable(all, func(i, j int) bool { return all[i].start < all[j].start })
 	l := &list{}
 	if len(all) == 0 {
 		return l
