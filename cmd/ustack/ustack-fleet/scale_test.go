@@ -46,15 +46,10 @@ func TestScale(t *testing.T) {
 			begun := at
 			for range *scaleWaits / *scaleReports {
 				stack := list[min(int(random.ExpFloat64()*stacks/5), stacks-1)]
-				ns, gap := int64(random.ExpFloat64()*1e6)+1, int64(random.ExpFloat64()*1e6)
-				total += ns
+				row := randomWait(random, &at, stack)
+				total += *row.NS
 				c.device.Waits++
-				c.device.WaitedNS += ns
-				at += gap
-				from, tid := at, int32(random.IntN(16))
-				row := sampleRow{Event: futexWait, Time: &from, TID: &tid, NS: &ns, LowNS: &ns, HighNS: &ns, Weight: 1, Result: some("woken")}
-				row.at(stack)
-				row.of(&lock{is: true, kind: "mutex"}, stack)
+				c.device.WaitedNS += *row.NS
 				c.samples = append(c.samples, row)
 			}
 			c.endNS, c.device.Duration = at, at-begun

@@ -22,12 +22,7 @@ func TestSampleSize(t *testing.T) {
 		for range waits {
 			k := 10 * (random.IntN(stacks) + 1)
 			stack := c.addStack([]int{k, k + 1, k + 2})
-			ns, gap := int64(random.ExpFloat64()*1e6)+1, int64(random.ExpFloat64()*1e6)
-			at += gap
-			from, tid := at, int32(random.IntN(16))
-			row := sampleRow{Event: futexWait, Time: &from, TID: &tid, NS: &ns, LowNS: &ns, HighNS: &ns, Weight: 1, Result: some("woken")}
-			row.at(stack)
-			row.of(&lock{is: true, kind: "mutex"}, stack)
+			row := randomWait(random, &at, stack)
 			c.samples = append(c.samples, row)
 		}
 		c.finish(uint64(i+1), "report", now())
@@ -50,4 +45,15 @@ func TestSampleSize(t *testing.T) {
 	if size > bits/8+4 {
 		t.Error("too many")
 	}
+}
+
+// randomWait is a wait for a mutex at a stack, some time after at, which it sets to its beginning.
+func randomWait(random *rand.Rand, at *int64, stack *stack) sampleRow {
+	ns, gap := int64(random.ExpFloat64()*1e6)+1, int64(random.ExpFloat64()*1e6)
+	*at += gap
+	from, tid := *at, int32(random.IntN(16))
+	row := sampleRow{Event: futexWait, Time: &from, TID: &tid, NS: &ns, LowNS: &ns, HighNS: &ns, Weight: 1, Result: some("woken")}
+	row.at(stack)
+	row.of(&lock{is: true, kind: "mutex"}, stack)
+	return row
 }

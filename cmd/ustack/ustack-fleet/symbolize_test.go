@@ -55,14 +55,7 @@ func symbolReports(t *testing.T) (root string, files []string) {
 	for _, name := range symbolCaptures {
 		files = append(files, filepath.Join(testdata, "captures", name, "trace.txt.zst"))
 	}
-	text, err := os.ReadFile(tiny)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Join(root, "bin"), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	writeFile(t, filepath.Join(root, "bin", "tiny"), text)
+	install(t, root, tiny)
 	return root, append(files, tinyReport(t, t.TempDir()))
 }
 
@@ -314,14 +307,7 @@ func TestSymbolizeOtherFile(t *testing.T) {
 		{tiny, true, ""},
 		{strings.Replace(tiny, "dwarf5", "dwarf4", 1), true, ""},
 	} {
-		text, err := os.ReadFile(c.file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.MkdirAll(filepath.Join(root, "bin"), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		writeFile(t, filepath.Join(root, "bin", "tiny"), text)
+		install(t, root, c.file)
 		ran(t, command.OK, "symbolize", "-q", "--sysroot", root, db)
 		names, functions := namesIn(t, db)
 		if functions > 0 != c.functions {
@@ -332,6 +318,19 @@ func TestSymbolizeOtherFile(t *testing.T) {
 			t.Errorf("%s: %v", c.file, work)
 		}
 	}
+}
+
+// install has a file at the path of tiny in a directory.
+func install(t *testing.T, root, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(root, "bin"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(root, "bin", "tiny"), text)
 }
 
 // TestSymbolizeOtherPaths: a report that has a file at many paths at which it is not takes no names
@@ -347,14 +346,7 @@ func TestSymbolizeOtherPaths(t *testing.T) {
 	hostile := filepath.Join(dir, "hostile.txt")
 	writeFile(t, hostile, []byte(b.String()))
 	ran(t, command.OK, "export", "-q", "-o", db, hostile)
-	text, err := os.ReadFile(tiny)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Join(root, "bin"), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	writeFile(t, filepath.Join(root, "bin", "tiny"), text)
+	install(t, root, tiny)
 	ran(t, command.OK, "symbolize", "-q", "--sysroot", root, db)
 	names, _ := namesIn(t, db)
 	if work := names[framePlace{tinyID, 0x1003, true}]; work.function != "work" {
