@@ -3,6 +3,8 @@ package sums
 import (
 	"bytes"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -17,7 +19,7 @@ import (
 	"ustack/tracefs/bpffutex"
 )
 
-// TestMade: code without a file is a Runtime's, code of files that can be written nobody's.
+// TestMade: code without a file is a Runtime's, code of files that can be written has none.
 func TestMade(t *testing.T) {
 	w, _, of, p := ownWalks(t)
 	mem, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
@@ -92,5 +94,13 @@ func TestMadeKey(t *testing.T) {
 	}
 	if n := len(w.made.functions); n > maxFunctions {
 		t.Errorf("%d functions are kept", n)
+	}
+}
+
+// TestWalksRefused: a directory of debug files that is none is an error.
+func TestWalksRefused(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "none")
+	if w, err := newWalks(new(files), []string{none}, true, nil); err == nil || !strings.Contains(err.Error(), none) {
+		t.Errorf("%v, %v", w, err)
 	}
 }

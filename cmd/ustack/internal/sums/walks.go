@@ -91,14 +91,13 @@ func newWalks(f *files, debugDirs []string, names bool, kernel copier) (*walks, 
 	if err != nil {
 		vdso = nil // there may be none: stacks end there then
 	}
-	separates, err := symbolize.NewSeparates(debugDirs, "", w.opened)
-	if err != nil {
+	memory := procmem.New(memoryWait)
+	w.opener = &whole.Opener{Reader: f.places, VDSO: vdso, Files: w.opened}
+	w.made, w.holes = newMade(memory, w.opener, names), whole.NewHoles(memory)
+	if w.opener.Separates, err = symbolize.NewSeparates(debugDirs, "", w.opened); err != nil {
 		w.close()
 		return nil, err
 	}
-	w.opener = &whole.Opener{Reader: f.places, VDSO: vdso, Files: w.opened, Separates: separates}
-	memory := procmem.New(memoryWait)
-	w.made, w.holes = newMade(memory, w.opener, names), whole.NewHoles(memory)
 	return w, nil
 }
 
