@@ -49,7 +49,7 @@ func (s *screen) write(room int) string {
 	s.add(rankImpact, s.lines(s.impact))
 	s.add(rankInversions, s.lines(s.inversions))
 	s.tables()
-	s.add(rankReach, append(s.wrapped(s.reachOfWaits), s.lines(s.reachOfReleases)...))
+	s.add(rankReach, briefReach(s.r))
 	if v := &s.r.Verdict; !hangs && v.Kind == futex.CannotTell && v.Case != futex.OnlySignals {
 		s.add(rankHang, s.wrapped(s.verdict))
 	}

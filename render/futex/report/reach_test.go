@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"ustack/filemap/resolve"
+	"ustack/render/brief"
 	"ustack/render/futex"
 )
 
@@ -36,5 +37,25 @@ func TestReachInHeads(t *testing.T) {
 	r.Reach, r.Released = nil, nil
 	if got := newAnswer(r).Summary; slices.ContainsFunc(got, func(l string) bool { return strings.HasPrefix(l, "Stacks") }) {
 		t.Errorf("the page says how far stacks go that are not known: %q", got)
+	}
+}
+
+// TestBriefReach: a screen has it in sentences that fit into a line each.
+func TestBriefReach(t *testing.T) {
+	r := &futex.Report{Reach: &resolve.Reach{Stacks: 4e6, Unwound: 3999999, Application: 3999999, Root: 3990000, End: "libc\x1b.so"},
+		Released: &resolve.Reach{Stacks: 2, Application: 1, End: "libc.so.6"}}
+	want := []string{"Stacks: of 4000000 waits, 100.0 % reach application code, 99.8 % the root.", `  Most of the others end in libc\033.so.`}
+	if got := briefReach(r); !slices.Equal(got, want) {
+		t.Errorf("%q, not %q", got, want)
+	}
+	r.Reach, r.Released.Unwound, r.Released.Root = &resolve.Reach{Stacks: 8, Application: 2}, 2, 1
+	want = []string{"Stacks: of 8 waits, 25.0 % reach application code (frame pointers).", "Releases: of 2 stacks, 50.0 % reach application code, 50.0 % the root."}
+	if got := briefReach(r); !slices.Equal(got, want) {
+		t.Errorf("%q, not %q", got, want)
+	}
+	for _, line := range want {
+		if len(line) > brief.Width {
+			t.Errorf("%q is too long", line)
+		}
 	}
 }
