@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/filemap/blocked"
 	"ustack/tracefs/bpffutex"
 )
 
@@ -38,6 +39,21 @@ func (s *session) addFamily() error {
 		return fmt.Errorf("no process %d", s.opt.PIDs[0])
 	}
 	return nil
+}
+
+// lookAhead unwinds stacks of the processes before the programs are attached, see ahead.
+func (s *session) lookAhead() {
+	if !s.copied || len(s.alive) == 0 {
+		return
+	}
+	a := s.files.walks.newAhead(blocked.NewReader(blocked.Options{Proc: s.opt.Proc}).Read)
+	defer a.close()
+	for _, p := range s.alive {
+		threads, err := s.files.reader.Threads(p.pid)
+		if err == nil { // else it has ended
+			a.program(s.files.program(&bpffutex.Futex{TGID: int32(p.pid)}), p.pid, threads)
+		}
+	}
 }
 
 // process is a process with a file descriptor of it (man 2 pidfd_open).

@@ -16,6 +16,7 @@ import (
 // It is proven as elsewhere (whole.Runtimes): by the memory of the process, which must be the same
 // before and after the wait ended.
 type made struct {
+	memory    *procmem.Reader
 	runtimes  *whole.Runtimes
 	last      uint64 // number of what a process runs
 	functions map[*filemap.Code]function
@@ -37,7 +38,7 @@ func newMade(memory *procmem.Reader, opener *whole.Opener, names bool) made {
 	if names {
 		opt.Names = hotspot.NewNames()
 	}
-	return made{runtimes: whole.NewRuntimes(opt), functions: make(map[*filemap.Code]function)}
+	return made{memory: memory, runtimes: whole.NewRuntimes(opt), functions: make(map[*filemap.Code]function)}
 }
 
 // prepare looks at a process whose stacks are unwound for the first time: code that it has made counts

@@ -28,7 +28,7 @@ func TestMade(t *testing.T) {
 	}
 	defer unix.Munmap(mem)
 	w.files.read(of.TGID, p)
-	v := &view{walks: w, program: p, pid: int(of.TGID), at: space.Monotonic()}
+	v := &view{walks: w, made: &w.made, program: p, pid: int(of.TGID), at: space.Monotonic()}
 	m, ok := v.Find(uint64(uintptr(unsafe.Pointer(&mem[0]))))
 	if has := m.Runtime != nil; !ok || !m.Exec || m.File != nil || has != jitcode.Supported {
 		t.Errorf("memory of code: %+v, %v", m, ok)

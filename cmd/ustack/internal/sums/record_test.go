@@ -28,18 +28,8 @@ func recorded(t *testing.T, src *simulated, duration time.Duration, ring recorde
 	t.Helper()
 	dir = t.TempDir()
 	var messages bytes.Buffer
-	opt := &Options{Proc: "/proc", MinWait: RecordMinWait, Messages: &messages, Record: &Recording{Ring: ring, Options: recorder.Options{
-		Name: filepath.Join(dir, "report.zst"), Proc: "/proc", Version: "test", Reporter: &live.Reporter{Command: "record", Out: &messages},
-	}}}
-	s := &session{opt: opt, source: src, clock: clock{src.now, src.clock}, signals: make(chan os.Signal, 4), quit: make(chan struct{})}
+	s, minWait := simulating(t, src, dir, ring, &messages)
 	defer close(s.quit)
-	if err := s.prepare(); err != nil {
-		t.Fatal(err)
-	}
-	minWait, err := s.sink()
-	if err != nil {
-		t.Fatal(err)
-	}
 	if err := s.begin(minWait); err != nil {
 		t.Fatal(err)
 	}
@@ -52,6 +42,23 @@ func recorded(t *testing.T, src *simulated, duration time.Duration, ring recorde
 		t.Fatal(err)
 	}
 	return dir, messages.String()
+}
+
+// simulating returns a session that records what a simulated source has, before it begins.
+func simulating(t *testing.T, src *simulated, dir string, ring recorder.RingOptions, messages io.Writer) (*session, time.Duration) {
+	t.Helper()
+	opt := &Options{Proc: "/proc", MinWait: RecordMinWait, Messages: messages, Record: &Recording{Ring: ring, Options: recorder.Options{
+		Name: filepath.Join(dir, "report.zst"), Proc: "/proc", Version: "test", Reporter: &live.Reporter{Command: "record", Out: messages},
+	}}}
+	s := &session{opt: opt, source: src, clock: clock{src.now, src.clock}, signals: make(chan os.Signal, 4), quit: make(chan struct{})}
+	if err := s.prepare(); err != nil {
+		t.Fatal(err)
+	}
+	minWait, err := s.sink()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, minWait
 }
 
 // read reads a report as futex does.

@@ -238,6 +238,7 @@ func (s *session) begin(minWait time.Duration) (err error) {
 		err = s.addFamily()
 	}
 	if err == nil {
+		s.lookAhead()
 		err = s.source.Start()
 	}
 	if err == nil {

@@ -128,7 +128,7 @@ func (w *walks) stack(p *program, wait *bpffutex.Wait) *resolve.Stack {
 		return nil
 	}
 	w.made.prepare(p, int(wait.TGID))
-	in := unwind.Input{Machine: machines[runtime.GOARCH], Max: mostFrames, Space: &view{walks: w, program: p, pid: int(wait.TGID), at: wait.To}}
+	in := unwind.Input{Machine: machines[runtime.GOARCH], Max: mostFrames, Space: &view{walks: w, made: &w.made, program: p, pid: int(wait.TGID), at: wait.To}}
 	wait.Copy.Registers(in.Regs.Set)
 	in.Stack = unwind.Stack{At: wait.Copy.SP, Bytes: wait.Copy.Stack}
 	if s := w.alike.get(p, wait, &in.Regs); s != nil {
@@ -174,16 +174,27 @@ func (w *walks) short(p *program, wait *bpffutex.Wait, want uint64) {
 		w.holes.Fill(int(wait.TGID), c.SP, len(c.Stack), space.Monotonic())
 		return
 	}
-	need := min(uint64(len(wait.Copy.Stack))+want, bpffutex.MaxCopy)
+	if need := uint64(len(wait.Copy.Stack)) + want; copyFor(p, need) > wait.Copy.Asked {
+		w.copyMore(p, wait.TGID, need)
+	}
+}
+
+// copyFor returns how many bytes are to be copied of the stacks of a process where one takes so many.
+func copyFor(p *program, need uint64) uint32 {
 	size := max(p.walked.copied, firstCopy)
-	for uint64(size) < need {
+	for uint64(size) < min(need, bpffutex.MaxCopy) {
 		size *= 2
 	}
-	size = min(size, bpffutex.MaxCopy)
-	if size <= p.walked.copied || size <= wait.Copy.Asked {
+	return min(size, bpffutex.MaxCopy)
+}
+
+// copyMore has as much copied of the stacks of a process as one takes.
+func (w *walks) copyMore(p *program, pid int32, need uint64) {
+	size := copyFor(p, need)
+	if size <= p.walked.copied {
 		return
 	}
-	if w.kernel.Copy(wait.TGID, size) == nil {
+	if w.kernel.Copy(pid, size) == nil {
 		p.walked.copied = size
 	} else {
 		w.count.Unset++

@@ -56,6 +56,7 @@ func (p *program) at(addr uint64) *procmap.Mapping {
 // view is what a program has mapped as code. It implements unwind.Space.
 type view struct {
 	walks   *walks
+	made    *made
 	program *program
 	pid     int
 	at      tracefs.Time // of the stack
@@ -72,7 +73,7 @@ func (v *view) Find(addr uint64) (out unwind.Mapping, ok bool) {
 	case m.Kind == procmap.VDSO, m.Kind.HasFile() && m.Perms&procmap.Write == 0:
 		out.File = v.walks.file(v.program, v.pid, m)
 	case m.Kind == procmap.Anonymous:
-		out.Runtime = v.walks.made.at(v.program, v.pid, v.at)
+		out.Runtime = v.made.at(v.program, v.pid, v.at)
 	}
 	return out, true
 }
