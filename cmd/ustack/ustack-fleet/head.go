@@ -41,6 +41,25 @@ func (c *collector) finish(report uint64, name string, now time.Time) {
 		row.Weight *= weight
 		row.Time = c.utc(row.Time, now)
 	}
+	onePath(c.samples)
+}
+
+// onePath gives the waits for a lock at a site one path of its file: the least that the report has.
+// So a device says one path in a report, however many of its waits it gives others.
+func onePath(samples []sampleRow) {
+	paths := make(map[uint64]*string)
+	for i := range samples {
+		if row := &samples[i]; row.LockKey != nil && row.LockName == nil {
+			path := paths[*row.LockKey]
+			least(&path, row.SitePath)
+			paths[*row.LockKey] = path
+		}
+	}
+	for i := range samples {
+		if row := &samples[i]; row.LockKey != nil && row.LockName == nil {
+			row.SitePath = paths[*row.LockKey]
+		}
+	}
 }
 
 // recordingOf returns the key of the recording that a report is of. It is no hash that is safe from

@@ -7,16 +7,18 @@ import (
 
 // lockSum sums up a lock.
 type lockSum struct {
-	key                  uint64
-	total                [2]float64 // of all, or for diff of A and of B
-	waits                int64
-	times                []int64 // empty if there are lengths
-	lengths              map[int64]int64
-	devices              [2]numbers
-	kind, name, path, id *string
-	offset               *int64
-	ran                  *bool
-	function             *string // of the site
+	key            uint64
+	total          [2]float64 // of all, or for diff of A and of B
+	waits          int64
+	times          []int64 // empty if there are lengths
+	lengths        map[int64]int64
+	devices        [2]numbers
+	kind, name, id *string
+	offset         *int64
+	ran            *bool
+	function       *string // of the site
+	// paths are the devices that say each path of the site's file.
+	paths map[string]*numbers
 }
 
 // add adds waits of a device.
@@ -27,7 +29,7 @@ func (l *lockSum) add(row *sumRow, device int32, side int) {
 	least(&l.kind, row.LockKind)
 	least(&l.name, row.LockName)
 	if row.LockName == nil {
-		least(&l.path, row.SitePath)
+		l.says(row.SitePath, device)
 		least(&l.id, row.SiteBuildID)
 		least(&l.offset, row.SiteOffset)
 	}
@@ -36,12 +38,39 @@ func (l *lockSum) add(row *sumRow, device int32, side int) {
 	}
 }
 
+// says notes that a device says a path.
+func (l *lockSum) says(path *string, device int32) {
+	if path == nil {
+		return
+	}
+	if l.paths == nil {
+		l.paths = make(map[string]*numbers)
+	}
+	if l.paths[*path] == nil {
+		l.paths[*path] = new(numbers)
+	}
+	l.paths[*path].add(device)
+}
+
+// path returns the path that most devices say, the least of several: a report that gives a known
+// build ID a path of its own does not rename the file for others.
+func (l *lockSum) path() *string {
+	var first *string
+	most := int64(0)
+	for _, path := range slices.Sorted(maps.Keys(l.paths)) {
+		if n := l.paths[path].count(); n > most {
+			first, most = &path, n
+		}
+	}
+	return first
+}
+
 // where are the columns that say which lock it is.
 func (l *lockSum) where() []any {
 	if l.name != nil { // threads may wait for it at several sites
 		return []any{textOf(l.kind), *l.name, nil, nil, nil, nil}
 	}
-	return []any{textOf(l.kind), textOf(l.name), textOf(l.path), textOf(l.id), numberOf(l.offset), textOf(l.function)}
+	return []any{textOf(l.kind), textOf(l.name), textOf(l.path()), textOf(l.id), numberOf(l.offset), textOf(l.function)}
 }
 
 func textOf(s *string) any {

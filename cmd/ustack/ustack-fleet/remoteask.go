@@ -63,15 +63,21 @@ LIMIT %d`, remoteCapped("all_ns - ifNull(again_ns, 0)", "about_ns - ifNull(again
 	case fleet.Diff:
 		return remoteDiff(f, asked)
 	}
-	return remoteNamed(f, "total_ns, waits, devices, percent, p99_ns", fmt.Sprintf(`SELECT lock_key, %s AS total_ns, count() AS waits, uniqExact(device) AS devices,
-  floor(1000 * uniqExact(device) / (SELECT uniqExact(device) FROM devices) + 0.5) / 10 AS percent,
+	return remoteNamed(f, "total_ns, waits, devices, percent, p99_ns", fmt.Sprintf(`SELECT lock_key, %s AS total_ns, sum(path_waits) AS waits, uniqExactMerge(path_devices) AS devices,
+  floor(1000 * uniqExactMerge(path_devices) / (SELECT uniqExact(device) FROM devices) + 0.5) / 10 AS percent,
   %s AS p99_ns,
   %s
-FROM samples
-WHERE ns IS NOT NULL AND lock_key IS NOT NULL%s
-  AND %s
-  AND %s
-GROUP BY lock_key`, remoteWhole("sum(ns * weight)"), remoteP99(f), remoteWhere, remoteLocks(f), countedOnce, countedHere), string(f.By))
+FROM (
+  SELECT lock_key, %s,
+    sum(ns * weight) AS path_ns, count() AS path_waits, uniqExactState(device) AS path_devices,
+    quantileExactState(%s)(assumeNotNull(ns)) AS path_times
+  FROM samples
+  WHERE ns IS NOT NULL AND lock_key IS NOT NULL%s
+    AND %s
+    AND %s
+  GROUP BY lock_key, path
+)
+GROUP BY lock_key`, remoteWhole("sum(path_ns)"), remoteP99(f), remoteWhere, remotePath, remoteLevel, remoteLocks(f), countedOnce, countedHere), string(f.By))
 }
 
 // remoteWhole is a total as a whole number: see wholeNS.
@@ -107,11 +113,14 @@ ANY LEFT JOIN (
 ORDER BY %s DESC, lock_key`, columns, rows, order, f.Top, order)
 }
 
+// remoteLevel is that of a p99: see remoteP99.
+const remoteLevel = "0.98999999999"
+
 // remoteP99 is the smallest time that is not shorter than 99 of 100, as atMost rounds it if it is not
 // to be exact. ClickHouse takes the element at floor(level * n), and this is to be the one at
 // ceil(0.99 * n) - 1.
 func remoteP99(f *fleet.Ask) string {
-	const exact = "quantileExact(0.98999999999)(assumeNotNull(ns))"
+	const exact = "quantileExactMerge(" + remoteLevel + ")(path_times)"
 	if f.Exact {
 		return exact
 	}
@@ -119,9 +128,15 @@ func remoteP99(f *fleet.Ask) string {
 	return fmt.Sprintf("toInt64((intDiv(%[1]s, %[2]s) + 1) * %[2]s - 1)", exact, step)
 }
 
-// remoteWhere are the columns that say which lock it is.
-const remoteWhere = `min(lock_kind) AS kind, min(lock_name) AS lock, minIf(site_path, lock_name IS NULL) AS file,
-  minIf(site_build_id, lock_name IS NULL) AS build_id, minIf(site_offset, lock_name IS NULL) AS offset, min(site_ran) AS ran`
+// remotePath are the columns that say which lock it is, of those of its waits that have one path of
+// the site's file; remoteWhere are those of all, with the path that most devices say: see lockSum.path.
+const (
+	remotePath = `if(lock_name IS NULL, site_path, NULL) AS path, uniqExact(device) AS saying, min(lock_kind) AS path_kind, min(lock_name) AS path_lock,
+    minIf(site_build_id, lock_name IS NULL) AS path_id, minIf(site_offset, lock_name IS NULL) AS path_offset, min(site_ran) AS path_ran`
+	remoteWhere = `min(path_kind) AS kind, min(path_lock) AS lock,
+  if(countIf(path IS NOT NULL) = 0, NULL, arraySort(groupArrayIf((-toInt64(saying), assumeNotNull(path)), path IS NOT NULL))[1].2) AS file,
+  min(path_id) AS build_id, min(path_offset) AS offset, min(path_ran) AS ran`
+)
 
 func remoteDiff(f *fleet.Ask, asked string) string {
 	of := func(side int) string { return fmt.Sprintf("(SELECT os FROM %s WHERE side = %d)", asked, side) }
@@ -129,24 +144,30 @@ func remoteDiff(f *fleet.Ask, asked string) string {
 		return fmt.Sprintf("report GLOBAL IN (SELECT report FROM devices WHERE os GLOBAL IN %s)", of(side))
 	}
 	each := func(side int) string {
-		return remoteWhole(fmt.Sprintf("ifNull(sumIf(ns * weight, here = %d), 0) / (SELECT uniqExact(device) FROM devices WHERE os GLOBAL IN %s)", side, of(side)))
+		return remoteWhole(fmt.Sprintf("ifNull(sum(path_ns_%d), 0) / (SELECT uniqExact(device) FROM devices WHERE os GLOBAL IN %s)", side, of(side)))
 	}
 	return remoteNamed(f, "a_ns, b_ns, a_devices, b_devices", fmt.Sprintf(`SELECT * FROM (
   SELECT lock_key, %s AS a_ns,
     %s AS b_ns,
-    uniqExactIf(device, here = 0) AS a_devices, uniqExactIf(device, here = 1) AS b_devices,
+    uniqExactMerge(path_devices_0) AS a_devices, uniqExactMerge(path_devices_1) AS b_devices,
     %s
   FROM (
-    SELECT lock_key, ns, weight, device, lock_kind, lock_name, site_path, site_build_id, site_offset, site_ran,
-      multiIf(%s, 0, %s, 1, 2) AS here
-    FROM samples
-    WHERE ns IS NOT NULL AND lock_key IS NOT NULL%s
-      AND %s
-      AND %s
+    SELECT lock_key, %s,
+      sumIf(ns * weight, here = 0) AS path_ns_0, sumIf(ns * weight, here = 1) AS path_ns_1,
+      uniqExactStateIf(device, here = 0) AS path_devices_0, uniqExactStateIf(device, here = 1) AS path_devices_1
+    FROM (
+      SELECT lock_key, ns, weight, device, lock_kind, lock_name, site_path, site_build_id, site_offset, site_ran,
+        multiIf(%s, 0, %s, 1, 2) AS here
+      FROM samples
+      WHERE ns IS NOT NULL AND lock_key IS NOT NULL%s
+        AND %s
+        AND %s
+    )
+    WHERE here < 2
+    GROUP BY lock_key, path
   )
-  WHERE here < 2
   GROUP BY lock_key
-)`, each(0), each(1), remoteWhere, here(0), here(1), remoteLocks(f), countedOnce, countedHere), "b_ns - a_ns")
+)`, each(0), each(1), remoteWhere, remotePath, here(0), here(1), remoteLocks(f), countedOnce, countedHere), "b_ns - a_ns")
 }
 
 // inline returns the table of the operating systems as a part of a statement, for one that is

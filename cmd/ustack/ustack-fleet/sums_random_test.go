@@ -58,6 +58,16 @@ func TestSumsOfRandom(t *testing.T) {
 	}
 }
 
+// randomSite returns a stack with one of four sites, which reports have by several paths, or none.
+func randomSite(random *rand.Rand) *stack {
+	if random.IntN(4) == 0 {
+		return nil
+	}
+	offset, site := int64(random.IntN(4)), new(frameRow)
+	site.Offset, site.BuildID, site.Path = &offset, some("ab"), some([]string{"", "/a", "/b", "/b"}[random.IntN(4)])
+	return &stack{site: site}
+}
+
 // randomReport returns a report of one of three devices, and one of three recordings of that, which
 // has waits of ten seconds or a part of them.
 func randomReport(random *rand.Rand, key uint64) *collector {
@@ -88,7 +98,9 @@ func randomReport(random *rand.Rand, key uint64) *collector {
 		case 3:
 			lock.name = ""
 		}
-		row.of(lock, nil)
+		s := randomSite(random)
+		row.at(s)
+		row.of(lock, s)
 		switch random.IntN(16) {
 		case 0:
 			row.LockKey, row.LockKind, row.LockName = nil, nil, nil

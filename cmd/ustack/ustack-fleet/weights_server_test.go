@@ -37,3 +37,17 @@ func TestPushWeights(t *testing.T) {
 	}
 	sameAnswers(t, s, db)
 }
+
+// TestPushPaths: a report that gives a known build ID a path of its own does not rename the file for
+// others, on a server as in a directory.
+func TestPushPaths(t *testing.T) {
+	s := servers(t, 1)[0]
+	dir := t.TempDir()
+	db, files := filepath.Join(dir, "db"), lyingReports(t, dir)
+	ran(t, command.OK, append([]string{"export", "-q", "-o", db}, files...)...)
+	s.create("--ddl=clickhouse")
+	if said, err := push(t, s, nil, files...); err != nil {
+		t.Fatalf("%s: %v", said, err)
+	}
+	sameAnswers(t, s, db)
+}

@@ -76,7 +76,7 @@ WHERE lock_key IN (
   GROUP BY lock_key
   ORDER BY %[9]s DESC, lock_key
   LIMIT %[10]d)%[8]s
-GROUP BY lock_key`, orderSQL[ByTotal], orderSQL[ByWaits], orderSQL[ByDevices], f.p99SQL(), f.table("devices"), whereSQL, f.countedSQL(), f.locksSQL(), f.orderBy(), f.Top, f.percentSQL()), string(f.By))
+GROUP BY lock_key`, orderSQL[ByTotal], orderSQL[ByWaits], orderSQL[ByDevices], f.p99SQL(), f.table("devices"), whereSQL, f.countedSQL(), f.locksSQL(), f.orderBy(), f.Top, f.percentSQL()), string(f.By), f.countedSQL())
 }
 
 // percentSQL is the share of devices that wait for a lock.
@@ -120,7 +120,7 @@ var orderSQL = map[Order]string{
 }
 
 // whereSQL are the columns that say which lock it is.
-const whereSQL = `min(lock_kind) AS kind, min(lock_name) AS lock, min(site_path) FILTER (lock_name IS NULL) AS file,
+const whereSQL = `min(lock_kind) AS kind, min(lock_name) AS lock,
   min(site_build_id) FILTER (lock_name IS NULL) AS build_id, min(site_offset) FILTER (lock_name IS NULL) AS "offset", min(site_ran) AS ran`
 
 // locksSQL limits samples to those of locks, if that is wanted.
@@ -160,21 +160,34 @@ func (f *Ask) countedSQL() string {
 )`, f.table("samples"), f.severalSQL(), firstSQL)
 }
 
-// named returns a statement with the first rows of another one, in an order, and with the
-// functions of their sites.
-func (f *Ask) named(columns, rows, order string) string {
+// named returns a statement with the first rows of another one, in an order, with the functions of
+// their sites, and with the paths of these that most devices say in waits, which are those that the
+// rows sum up: a report that gives a known build ID a path of its own does not rename the file for
+// others.
+func (f *Ask) named(columns, rows, order, waits string) string {
 	function, join := "CAST(NULL AS VARCHAR)", ""
 	if f.Functions != "" {
 		function, join = "f.function", "\nLEFT JOIN read_parquet("+quote(escapeGlob(f.Functions))+`) f ON f.build_id = t.build_id AND f."offset" = t."offset" AND f.ran = t.ran`
 	}
-	return fmt.Sprintf(`SELECT %s, kind, lock, file, t.build_id, t."offset", %s AS function
-FROM (
+	return fmt.Sprintf(`WITH t AS MATERIALIZED (
+SELECT * FROM (
 %s
+)
 ORDER BY %s DESC, lock_key
 LIMIT %d
-) t%s
+)
+SELECT %s, kind, lock, file, t.build_id, t."offset", %s AS function
+FROM t
+LEFT JOIN (
+  SELECT lock_key, site_path AS file FROM (
+    SELECT lock_key, site_path, count(DISTINCT device) AS saying FROM %s
+    WHERE lock_key IN (SELECT lock_key FROM t) AND lock_name IS NULL AND site_path IS NOT NULL%s
+    GROUP BY lock_key, site_path
+  )
+  QUALIFY row_number() OVER (PARTITION BY lock_key ORDER BY saying DESC, site_path) = 1
+) p USING (lock_key)%s
 ORDER BY %s DESC, lock_key;
-`, columns, function, rows, order, f.Top, join, order)
+`, rows, order, f.Top, columns, function, waits, f.locksSQL(), join, order)
 }
 
 func (f *Ask) devicesSQL() string {
@@ -216,7 +229,8 @@ SELECT lock_key,
   %[8]s AS b_devices,
   %[6]s
 FROM s
-GROUP BY lock_key)`, f.table("devices"), f.rowsSQL(), quote(f.A), quote(f.B), f.locksSQL(), whereSQL, f.devicesOfLocks(" AND os = "+quote(f.A)), f.devicesOfLocks(" AND os = "+quote(f.B)), eachSQL(f.A), eachSQL(f.B)), "b_ns - a_ns")
+GROUP BY lock_key)`, f.table("devices"), f.rowsSQL(), quote(f.A), quote(f.B), f.locksSQL(), whereSQL, f.devicesOfLocks(" AND os = "+quote(f.A)), f.devicesOfLocks(" AND os = "+quote(f.B)), eachSQL(f.A), eachSQL(f.B)), "b_ns - a_ns",
+		fmt.Sprintf("(SELECT s.* FROM %s s JOIN %s d USING (report) WHERE d.os IN (%s, %s))", f.rowsSQL(), f.table("devices"), quote(f.A), quote(f.B)))
 }
 
 // eachSQL is the total of the devices of an operating system, for each of them.

@@ -55,7 +55,7 @@ SELECT * FROM (
   WHERE lock_key IN (SELECT lock_key FROM chosen)%s
   GROUP BY lock_key
 )
-JOIN %s USING (lock_key)`, chosen, orderSQL[ByTotal], sumOfWaits, orderSQL[ByDevices], f.percentSQL(), whereSQL, f.rowsSQL(), f.locksSQL(), p99), string(f.By))
+JOIN %s USING (lock_key)`, chosen, orderSQL[ByTotal], sumOfWaits, orderSQL[ByDevices], f.percentSQL(), whereSQL, f.rowsSQL(), f.locksSQL(), p99), string(f.By), f.rowsSQL())
 }
 
 const sumOfWaits = "CAST(sum(waits) AS BIGINT)"
