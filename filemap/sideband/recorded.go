@@ -112,10 +112,11 @@ const miscForkExec = 1 << 13
 func (r *Recorded) Add(rec *perf.Record) {
 	h := r.History
 	switch rec.Type {
-	case unix.PERF_RECORD_LOST, unix.PERF_RECORD_LOST_SAMPLES:
-		if rec.Type == unix.PERF_RECORD_LOST {
-			r.lose(rec.LostFrom, rec.Time)
-		}
+	case unix.PERF_RECORD_LOST:
+		r.lose(rec.LostFrom, rec.Time)
+		r.LostSince = min(r.LostSince, rec.LostFrom)
+		return
+	case unix.PERF_RECORD_LOST_SAMPLES:
 		r.LostSince = min(r.LostSince, rec.Time)
 		return
 	}

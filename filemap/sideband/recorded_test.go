@@ -36,7 +36,7 @@ func TestRecorded(t *testing.T) {
 		recordedMap(20, 0x1000, 0x1000, "/bin/c", 310),
 		recordedMap(20, 0x5000, 0x1000, "[vdso]", 320),
 		recordedMap(20, 0x1000, 0x1000, "/bin/d", 400),
-		{Type: unix.PERF_RECORD_LOST, Lost: 3, Time: 450},
+		{Type: unix.PERF_RECORD_LOST, Lost: 3, LostFrom: 430, Time: 450},
 		recordedMap(20, 0x6000, 0x1000, "[vdso]", 500), // an exec, which was lost
 		{Type: unix.PERF_RECORD_EXIT, PID: 20, TID: 20, Time: 600},
 		recordedMap(-1, 0xffff0000, 0x1000, "[kernel.kallsyms]_text", 0),
@@ -69,7 +69,7 @@ func TestRecorded(t *testing.T) {
 	if p, ok := r.History.Lookup(20, 0x6000, 510); !ok || p.Mapping.File.Kind != procmap.Special {
 		t.Errorf("what may be the vDSO of 32-bit programs is %+v, %v", p, ok)
 	}
-	if r.LostSince != 450 || r.FileIDs() != 1 {
+	if r.LostSince != 430 || r.FileIDs() != 1 {
 		t.Errorf("lost since %d, %d build IDs", r.LostSince, r.FileIDs())
 	}
 }

@@ -2,6 +2,7 @@ package perfdata
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -12,6 +13,8 @@ type events struct {
 	order
 	list []*attr
 	byID map[uint64]*attr
+	// cpus are the CPUs of events by their numbers: without those that follow threads to any CPU.
+	cpus map[uint64]int32
 	// recent has the events of the numbers that were looked up last: a map is slower.
 	recent [64]known
 }
@@ -78,6 +81,33 @@ func (e *events) of(h header, b []byte) *attr {
 		*slot = known{id, a}
 	}
 	return slot.attr
+}
+
+// place reads PERF_RECORD_ID_INDEX: entries of a number, an index, a CPU and a thread.
+func (e *events) place(rec []byte) {
+	const entry = 32
+	v := fields{order: e.order, rest: rec[headerSize:]}
+	for n := v.word64(); n > 0 && len(v.rest) >= entry && len(e.cpus) < maxIDs; n-- {
+		id, _, cpu, _ := v.word64(), v.word64(), v.word64(), v.word64()
+		if cpu > math.MaxInt32 { // -1 for any
+			continue
+		}
+		if e.cpus == nil {
+			e.cpus = make(map[uint64]int32)
+		}
+		e.cpus[id] = int32(cpu)
+	}
+}
+
+// cpuOf returns the CPU of the event whose number stands in b at a place, -1 if it is not known.
+func (e *events) cpuOf(b []byte, at int) int32 {
+	if at < 0 || at+8 > len(b) {
+		return -1
+	}
+	if cpu, ok := e.cpus[e.u64(b[at:])]; ok {
+		return cpu
+	}
+	return -1
 }
 
 // when returns the time of a record, 0 if it has none.

@@ -121,7 +121,7 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 		return nil, fmt.Errorf("reading the head of a perf.data: %w", err)
 	}
 	f.kernel.Clock = f.events.clock()
-	f.findTimeConv()
+	f.readFirst()
 	if f.kernel.Release == "" {
 		f.kernel.Release = f.Release
 	}
@@ -319,19 +319,28 @@ func (f *File) SideBand(take func(*perf.Record)) {
 	o := newOrdered(f, nil)
 	defer o.close()
 	o.beside = true
+	lost := losses{events: &f.events}
 	var r perf.Record
 	for {
 		b, h, err := o.next()
 		if err != nil {
-			return
+			break
 		}
-		if ok, _ := f.sideBand(h, b, &r); ok {
-			if r.Type == unix.PERF_RECORD_LOST {
-				r.LostFrom = min(f.time(o.queue.before()), r.Time)
-			}
+		if ok, _ := f.sideBand(h, b, &r); !ok {
+			continue
+		}
+		if r.Type == unix.PERF_RECORD_LOST {
+			r.LostFrom = min(f.time(o.queue.before()), r.Time)
+		}
+		lost.note(&r)
+		if !atEnd(&r) {
 			spaces.note(&r)
 			take(&r)
 		}
+	}
+	if r, ok := lost.unrecorded(f.time(o.queue.before())); ok {
+		spaces.note(&r)
+		take(&r)
 	}
 }
 

@@ -152,15 +152,22 @@ func (m *model) read(e *modelEvent) []byte {
 
 // trailer is the end of records that are no samples, of the first event.
 func (m *model) trailer(tid int32, cpu uint32, t uint64) []byte {
-	e := &m.events[0]
+	return m.trailerOf(&m.events[0], m.events[0].IDs[0], tid, cpu, t)
+}
+
+// trailerOf is the end of records of an event with a number.
+func (m *model) trailerOf(e *modelEvent, id uint64, tid int32, cpu uint32, t uint64) []byte {
 	b := m.Bytes(tid, tid, t)
 	if e.SampleType&unix.PERF_SAMPLE_ID != 0 {
-		b = append(b, m.Bytes(e.IDs[0])...)
+		b = append(b, m.Bytes(id)...)
 	}
 	if e.SampleType&unix.PERF_SAMPLE_STREAM_ID != 0 {
 		b = append(b, m.Bytes(uint64(9))...)
 	}
-	return append(b, m.Bytes(cpu, uint32(0), e.IDs[0])...)
+	if e.SampleType&unix.PERF_SAMPLE_CPU != 0 {
+		b = append(b, m.Bytes(cpu, uint32(0))...)
+	}
+	return append(b, m.Bytes(id)...)
 }
 
 // comm adds the name of a thread, as perf makes it of /proc.

@@ -45,7 +45,8 @@ func (f *File) sideBand(h header, b []byte, r *perf.Record) (ok, bad bool) {
 	return !bad, bad
 }
 
-// trailer reads the common end of records that are no samples.
+// trailer reads the common end of records that are no samples. Where it has no CPU, that of the
+// event counts. perf itself writes 0 for one.
 func (f *File) trailer(a *attr, b []byte, r *perf.Record) {
 	v := fields{order: f.order, rest: b}
 	for _, part := range [...]uint64{unix.PERF_SAMPLE_TID, unix.PERF_SAMPLE_TIME, unix.PERF_SAMPLE_ID, unix.PERF_SAMPLE_STREAM_ID,
@@ -65,11 +66,20 @@ func (f *File) trailer(a *attr, b []byte, r *perf.Record) {
 			v.word64()
 		}
 	}
+	if a.has(unix.PERF_SAMPLE_CPU) && r.Type != unix.PERF_RECORD_LOST_SAMPLES || a.idFromEnd < 0 {
+		return
+	}
+	if cpu := f.events.cpuOf(b, len(b)-a.idFromEnd); cpu >= 0 {
+		r.CPU = uint32(cpu)
+	}
 }
+
+// latestTime is the last time that can be.
+const latestTime = 1 << 62
 
 // validTime returns a time, 0 for one that cannot be.
 func validTime(t uint64) tracefs.Time {
-	if t > 1<<62 {
+	if t > latestTime {
 		return 0
 	}
 	return tracefs.Time(t)

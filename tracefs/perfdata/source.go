@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"golang.org/x/sys/unix"
 
@@ -24,6 +25,7 @@ type Source struct {
 	record  perf.Record
 	at      binary.Moment
 	counts  counts
+	losses  losses
 	mounts  mounts
 	ended   bool
 	plain   bool // no numbers of spaces are needed
@@ -39,12 +41,14 @@ type counts struct {
 	throttled  int64
 	notUnwound int64 // samples with a copy of the stack
 	withoutCPU int64
+	filtered   uint64
 }
 
 // Source reads the file from its beginning. It calls read with the number of bytes read,
 // for progress; read may be nil.
 func (f *File) Source(opt binary.Options, read func(int)) *Source {
 	s := &Source{file: f, in: newOrdered(f, read), tasks: newTasks(), plain: opt.NoTemplates}
+	s.losses.events = &f.events
 	k := f.kernel
 	k.Names = &s.tasks
 	s.printer = binary.NewForeign(&k, opt)
@@ -66,6 +70,7 @@ func (s *Source) Next(b *tracefs.Batch) error {
 		rec, h, err := s.in.next()
 		if err != nil {
 			s.ended = true
+			s.lostLast(b)
 			s.printer.End(b)
 			return s.end(err)
 		}
@@ -101,6 +106,9 @@ func (s *Source) take(b *tracefs.Batch, h header, rec []byte) {
 		case !s.sample.decode(s.file.order, a, h, rec):
 			s.bad(h)
 		default:
+			if s.sample.cpu < 0 {
+				s.sample.cpu = s.file.events.cpuOf(rec, a.id)
+			}
 			s.sample.time = uint64(s.file.time(s.sample.time))
 			s.print(b, a)
 		}
@@ -140,7 +148,7 @@ func (s *Source) other(b *tracefs.Batch, h header, rec []byte) {
 	}
 	switch r.Type {
 	case unix.PERF_RECORD_LOST, unix.PERF_RECORD_LOST_SAMPLES:
-		s.printer.Lost(b, int32(r.CPU), r.Lost)
+		s.loss(b, r)
 	case unix.PERF_RECORD_COMM:
 		s.tasks.called(int32(r.TID), string(r.Name))
 		s.printer.Renamed(int32(r.TID))
@@ -148,6 +156,28 @@ func (s *Source) other(b *tracefs.Batch, h header, rec []byte) {
 		s.tasks.forked(int32(r.ParentTID), int32(r.TID))
 		s.printer.Renamed(int32(r.TID))
 	}
+}
+
+// loss takes the record of a loss.
+func (s *Source) loss(b *tracefs.Batch, r *perf.Record) {
+	s.losses.note(r)
+	switch {
+	case r.Misc&miscFiltered != 0:
+		s.counts.filtered += r.Lost
+	case !atEnd(r):
+		s.printer.Lost(b, int32(r.CPU), r.Lost)
+	}
+}
+
+// lostLast prints what was lost after the last records. Of the last one of several files of perf
+// record --switch-output it is not known how many.
+func (s *Source) lostLast(b *tracefs.Batch) {
+	s.losses.last(func(cpu int32, n uint64) {
+		if s.file.switched() {
+			n = 0
+		}
+		s.printer.Lost(b, cpu, n)
+	})
 }
 
 // lost notes that the kernel has stopped to take samples for a while, as there were too
@@ -254,6 +284,7 @@ func (s *Source) Notes() []string {
 		{s.counts.throttled, "times the kernel stopped to take samples of an event, as there were too many"},
 		{s.counts.notUnwound, "samples have a copy of the stack of which no frame was found, and no call chain"},
 		{s.counts.withoutCPU, "samples do not say on which CPU they were taken, which is shown as CPU 0"},
+		{int64(min(s.counts.filtered, math.MaxInt64)), "samples were left out by the filter of perf record, as it was asked to"},
 	} {
 		if c.n > 0 {
 			list = append(list, fmt.Sprintf("%d %s", c.n, c.what))

@@ -12,6 +12,7 @@ const (
 	recordTracingData = 66
 	recordBuildID     = 67
 	recordRound       = 68
+	recordIDIndex     = 69
 	recordAuxTrace    = 71
 	recordEventUpdate = 78
 	recordTimeConv    = 79

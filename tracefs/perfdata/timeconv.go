@@ -19,9 +19,9 @@ func (c *timeConv) ticks(t uint64) uint64 {
 	return t/c.mult<<c.shift + t%c.mult<<c.shift/c.mult
 }
 
-// findTimeConv looks for the record, which perf writes before all of the kernel's, if the kernel
-// says how its clock counts.
-func (f *File) findTimeConv() {
+// readFirst looks at the records that perf writes before all of the kernel's: how the kernel's
+// clock counts, if it says so, and the CPUs of events.
+func (f *File) readFirst() {
 	s := f.records(nil)
 	defer s.close()
 	for {
@@ -32,9 +32,11 @@ func (f *File) findTimeConv() {
 		if err != nil || h.typ < firstUserRecord { // reading the records reports errors
 			return
 		}
-		if h.typ == recordTimeConv {
+		switch h.typ {
+		case recordTimeConv:
 			f.timeConv(rec)
-			return
+		case recordIDIndex:
+			f.events.place(rec)
 		}
 	}
 }
