@@ -179,21 +179,35 @@ func (g *growing) Close() error {
 	return err
 }
 
-// run looks after the buffers until Close.
+// run looks after the buffers until Close. Those that fill are emptied by turns: one into which
+// records go as fast as they come out always has more.
 func (g *growing) run() {
 	preferred()
 	ticker := time.NewTicker(g.opt.Every)
 	defer ticker.Stop()
+	at := make([]bool, len(g.cpus)) // that are being emptied
+	ready := make(chan struct{})
+	close(ready)
+	var more chan struct{} // ready if any may have more
 	for {
 		select {
 		case <-g.quit:
 			return
 		case <-ticker.C:
+			g.look(at)
+		case <-more:
 		}
-		for i, cpu := range g.CPUs() {
-			if g.late(i) && g.opt.Filling(cpu) {
-				g.empty(i)
-			}
+		if more = nil; g.empty(at) {
+			more = ready
+		}
+	}
+}
+
+// look adds the CPUs whose buffers fill.
+func (g *growing) look(at []bool) {
+	for i, cpu := range g.CPUs() {
+		if g.late(i) && g.opt.Filling(cpu) {
+			at[i] = true
 		}
 	}
 }
@@ -209,16 +223,17 @@ func (g *growing) late(index int) bool {
 	return late
 }
 
-// empty copies all that is in a CPU's buffer, while there is room. The reader can go on
-// between the pieces.
-func (g *growing) empty(index int) {
-	for g.Hold() {
-		more := g.take(index)
-		g.Release()
-		if !more {
-			return
+// empty copies a piece of what is in the buffer of each of these CPUs, while there is room, and
+// reports whether any may have more. The reader can go on between the pieces.
+func (g *growing) empty(at []bool) (more bool) {
+	for i := range at {
+		if at[i] = at[i] && g.Hold(); at[i] {
+			at[i] = g.take(i)
+			g.Release()
+			more = more || at[i]
 		}
 	}
+	return more
 }
 
 // piece is how many sub-buffers are copied at once.
