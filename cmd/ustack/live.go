@@ -40,6 +40,7 @@ func parseLive(args []string, stdout io.Writer) (*liveFlags, error) {
 	fs := command.NewFlags("live")
 	f.sourceFlags(fs)
 	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: "+output.AllFormatWords())
+	command.JSON(fs)
 	f.symbols.register(fs)
 	buildID := fs.String("build-id", "kernel", "`FORM` of build IDs in text: kernel (words), hex (as readelf -n) or none")
 	defineStrict(fs, &f.Strict)

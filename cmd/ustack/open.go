@@ -5,6 +5,7 @@ import (
 	"io"
 	"runtime/debug"
 	"slices"
+	"strconv"
 
 	"ustack/cmd/ustack/help"
 	"ustack/cmd/ustack/internal/command"
@@ -21,6 +22,7 @@ type openFlags struct {
 	view  contention.Flags
 	wait  waiting.Flags
 	to    destination.Flags
+	json  bool
 }
 
 func parseOpen(args []string, stdout io.Writer) (*openFlags, error) {
@@ -31,14 +33,19 @@ func parseOpen(args []string, stdout io.Writer) (*openFlags, error) {
 	f.trace.definePerfMap(fs)
 	fs.BoolVar(&f.trace.Quiet, "q", false, "no totals and no progress")
 	f.to.Register(fs)
+	fs.BoolVar(&f.json, "json", false, "write JSON, as ustack futex, wait or replay does")
 	if err := command.ParseOperands(fs, args, help.Usage("open"), stdout); err != nil {
 		return nil, err
 	}
 	if fs.NArg() == 0 || slices.Contains(fs.Args(), "-") {
 		return nil, errors.New("a FILE is required: what is in it decides how it is read")
 	}
-	f.view.Register(command.NewFlags("open")) // the defaults of flags that open does not have
-	f.wait.Register(command.NewFlags("open"))
+	view, wait := command.NewFlags("open"), command.NewFlags("open") // for the defaults of flags that open does not have
+	f.view.Register(view)
+	f.wait.Register(wait)
+	if err := errors.Join(view.Set("json", strconv.FormatBool(f.json)), wait.Set("json", strconv.FormatBool(f.json))); err != nil {
+		return nil, err
+	}
 	f.trace.StackMaps.Define(command.NewFlags("open"))
 	f.trace.symbols.On = true
 	f.view.Must, f.wait.Must, f.view.Quiet = true, true, f.trace.Quiet
@@ -57,7 +64,7 @@ func openCommand(args []string, std command.Streams) error {
 	}
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(futexMemory))
 	defer debug.SetGCPercent(debug.SetGCPercent(futexGarbage))
-	err = f.to.Send(std.Out, true, func(w io.Writer) error {
+	err = f.to.Send(std.Out, !f.json, func(w io.Writer) error {
 		err := f.view.Run(&f.trace.Options, &f.trace.symbols.Options, nil, w, std.Messages())
 		if errors.Is(err, contention.ErrNone) {
 			err = f.wait.Run(&f.trace.Options, &f.trace.symbols.Options, nil, w, std.Messages())
@@ -74,6 +81,9 @@ func openCommand(args []string, std command.Streams) error {
 func (f *openFlags) replay(stdout, stderr io.Writer) error {
 	r, err := defaultReplay(f.trace.Files, func(r *replayFlags) {
 		r.traceFlags, r.stitch = f.trace, true
+		if f.json {
+			r.format = "json"
+		}
 	})
 	if err != nil {
 		return err

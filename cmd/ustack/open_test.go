@@ -40,6 +40,11 @@ func TestOpen(t *testing.T) {
 		if got != want || got == "" {
 			t.Errorf("%s: got\n%s\nwant\n%s", c.file, got, want)
 		}
+		got, _ = runs(t, exitOK, "open", "--json", c.file)
+		want, _ = runs(t, exitOK, append(c.same, "--json", c.file)...)
+		if got != want || !strings.HasPrefix(got, "{") {
+			t.Errorf("%s as JSON: got\n%.2000s\nwant\n%.2000s", c.file, got, want)
+		}
 	}
 	before, _ := runs(t, exitOK, "open", "-q", futexes)
 	if after, _ := runs(t, exitOK, "open", futexes, "-q"); after != before {

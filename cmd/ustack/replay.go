@@ -72,6 +72,7 @@ func (f *replayFlags) defineAll(fs *flag.FlagSet) {
 	fs.BoolVar(&f.Quiet, "q", false, "no totals and no progress")
 	f.to.RegisterFile(fs)
 	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: "+output.AllFormatWords())
+	command.JSON(fs)
 	fs.StringVar(&f.buildIDName, "build-id", "kernel", "`FORM` of build IDs in text: kernel (words), hex (as readelf -n) or none")
 	fs.BoolVar(&f.keepMaps, "keep-maps", false, "keep file mapping events in the text")
 	fs.BoolVar(&f.stitch, "stitch", false, "print each event's stack under the event")

@@ -73,6 +73,7 @@ func parseWatch(args []string, stdout io.Writer) (*watchFlags, error) {
 	fs := command.NewFlags("watch")
 	fs.StringVar(&f.dir.Out, "out", "", "write results to `DIR`")
 	fs.StringVar(&f.format, "format", "futex", "`FORMAT` of the results: text, stitch or json (replay), futex or futex-json")
+	command.JSON(fs)
 	fs.DurationVar(&f.dir.Settle, "settle", defaultSettle, "take a file that has not changed for this `TIME`")
 	fs.DurationVar(&f.dir.GiveUp, "give-up", defaultGiveUp, "reject a file whose end is missing after this `TIME` without a change")
 	maxSize := fs.String("max-size", "4G", "reject a file of more than `BYTES` (suffix K, M or G), 0 means unlimited")

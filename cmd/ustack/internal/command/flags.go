@@ -78,6 +78,18 @@ func Unset(fs *flag.FlagSet, to *bool, name, usage string) {
 	})
 }
 
+// JSON defines --json, which is --format=json: of both, the last one counts, as of a flag that is
+// given twice.
+func JSON(fs *flag.FlagSet) {
+	fs.BoolFunc("json", "the same as --format=json", func(text string) error {
+		on, err := strconv.ParseBool(text)
+		if err != nil || !on {
+			return err
+		}
+		return fs.Set("format", "json")
+	})
+}
+
 // List is the value of a flag that may be given several times.
 type List []string
 

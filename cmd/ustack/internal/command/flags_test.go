@@ -30,6 +30,26 @@ func TestUnset(t *testing.T) {
 	}
 }
 
+// TestJSON: --json is --format=json, and of both the last one counts.
+func TestJSON(t *testing.T) {
+	for line, want := range map[string]string{
+		"": "text", "--json": "json", "--json=false": "text", "--json --format text": "text", "--format text --json": "json",
+	} {
+		fs := command.NewFlags("test")
+		format := fs.String("format", "text", "")
+		command.JSON(fs)
+		if err := fs.Parse(strings.Fields(line)); err != nil || *format != want {
+			t.Errorf("%q: %q, %v, want %q", line, *format, err, want)
+		}
+	}
+	fs := command.NewFlags("test")
+	fs.Bool("json", false, "")
+	err := command.Parse(fs, []string{"--format=json"}, "", io.Discard)
+	if err == nil || err.Error() != "unknown flag --format (did you mean --json?)" {
+		t.Errorf("--format, which there is not: %v", err)
+	}
+}
+
 // TestParseOperands: flags may stand after operands, up to "--".
 func TestParseOperands(t *testing.T) {
 	for line, want := range map[string]struct {

@@ -39,9 +39,10 @@ func readable(fs *flag.FlagSet, err error) error {
 	return err
 }
 
-// spelledOut are the names that other programs give to flags of one letter here.
+// spelledOut are the names that other programs give to flags of one letter here. A command that
+// has no --format may have one of its values.
 var spelledOut = map[string]string{
-	"buffer-size": "b", "event": "e", "events": "e", "out": "o", "output": "o", "pid": "p", "pids": "p", "process": "p", "quiet": "q", "verbose": "v",
+	"buffer-size": "b", "event": "e", "events": "e", "format": "json", "out": "o", "output": "o", "pid": "p", "pids": "p", "process": "p", "quiet": "q", "verbose": "v",
 }
 
 // meantFlag returns the end of a message about a flag that does not exist.

@@ -117,6 +117,7 @@ func ParseAsk(args []string, stdout io.Writer) (*Ask, error) {
 	fs := command.NewFlags("fleet")
 	f.To.RegisterFile(fs)
 	fs.Func("format", "`FORMAT` of the answer: table, csv or json (a line for each row; default table)", func(name string) error { return f.Format.Set(name) })
+	command.JSON(fs)
 	fs.IntVar(&f.Top, "top", defaultTop, "at most `N` rows")
 	fs.Func("by", "`ORDER` of locks: total, devices, p99 or waits (default total)", f.By.set)
 	fs.StringVar(&f.A, "a", "", "for diff: compare devices of the operating system `OS` ...")

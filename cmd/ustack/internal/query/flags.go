@@ -60,6 +60,7 @@ func Parse(args []string, stdout io.Writer) (*Flags, error) {
 	f.define(fs)
 	f.To.RegisterFile(fs)
 	fs.Func("format", "`FORMAT` of the answer: table, csv or json (a line for each row; default table)", func(name string) error { return f.Format.Set(name) })
+	command.JSON(fs)
 	fs.BoolVar(&f.Schema, "schema", false, "print the tables with their columns, as SQL")
 	if err := command.ParseOperands(fs, args, help.Usage("query"), stdout); err != nil {
 		return nil, err
