@@ -327,6 +327,9 @@ func TestSpark(t *testing.T) {
 	if got := p.spark([]float64{1, 8}, 3); got != " .%" {
 		t.Errorf("%q", got)
 	}
+	if got := p.printable("2.10 ms ▁▄ █ 67.1 µs é"); got != "2.10 ms .= % 67.1 us ?" {
+		t.Errorf("%q", got)
+	}
 }
 
 // TestWrap: nothing of a line gets lost, and lines are no longer than the terminal.

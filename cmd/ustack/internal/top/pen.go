@@ -57,13 +57,21 @@ func (p *pen) printable(text string) string {
 		return text
 	}
 	text = strings.NewReplacer("…", "...", "←", "<-", "→", "->", "µ", "u", "–", "-").Replace(text)
+	full := []rune(bars)
 	return strings.Map(func(r rune) rune {
-		if r > '~' {
-			return '?'
+		if r <= '~' {
+			return r
 		}
-		return r
+		if at := slices.Index(full, r); at >= 0 {
+			return rune(barsASCII[at])
+		}
+		return '?'
 	}, text)
 }
+
+// bars are the parts of a picture of numbers, from nothing to the largest one; barsASCII are for
+// a terminal without UTF-8.
+const bars, barsASCII = " ▁▂▃▄▅▆▇█", " .:-=+*#%"
 
 // hanging is the indent of what a line goes on with.
 const hanging = "          "
@@ -155,9 +163,9 @@ func (p *pen) cell(text string, width int) string {
 
 // spark draws the last rates, each as part of the largest one.
 func (p *pen) spark(rates []float64, width int) string {
-	bars := []rune(" ▁▂▃▄▅▆▇█")
+	bars := []rune(bars)
 	if p.look.ASCII {
-		bars = []rune(" .:-=+*#%")
+		bars = []rune(barsASCII)
 	}
 	rates = rates[max(len(rates)-width, 0):]
 	most := 0.0
