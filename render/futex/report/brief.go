@@ -100,8 +100,8 @@ func (s *screen) wrapped(write func()) (lines []string) {
 const labelled = len("  in the end  ")
 
 // folded returns a line with a label in two lines, if one would cut the code that is looked
-// for: what owners were blocked on, or where; and the functions and lines of the source where
-// threads wait, which names in C++ push out. Of other lines the beginning is what matters.
+// for: what owners were blocked on, or where; and where threads wait. Of other lines the
+// beginning is what matters.
 func folded(line string) []string {
 	matters := line
 	switch {
@@ -110,9 +110,7 @@ func folded(line string) []string {
 	case strings.HasPrefix(line, "  in the end "):
 		matters, _, _ = strings.Cut(line, " < ")
 	case strings.HasPrefix(line[min(labelled, len(line)):], "at "):
-		if share := strings.LastIndex(line, " ("); share > 0 {
-			matters = line[:share]
-		}
+		return foldedPlace(line)
 	default:
 		return []string{line}
 	}
@@ -122,10 +120,37 @@ func folded(line string) []string {
 		}
 		return []string{line}
 	}
-	lines := brief.Wrap(strings.Repeat(" ", labelled)+line[labelled:], strings.Repeat(" ", labelled))
-	lines[0] = line[:labelled] + strings.TrimLeft(lines[0], " ")
+	lines := wrapLabelled(line)
 	if len(lines) > 2 {
 		lines[1] += " " + strings.TrimLeft(lines[2], " ") // is cut
+	}
+	return lines[:min(len(lines), 2)]
+}
+
+// wrapLabelled returns a line with a label in as many as are needed.
+func wrapLabelled(line string) []string {
+	lines := brief.Wrap(strings.Repeat(" ", labelled)+line[labelled:], strings.Repeat(" ", labelled))
+	lines[0] = line[:labelled] + strings.TrimLeft(lines[0], " ")
+	return lines
+}
+
+// foldedPlace returns code and its share of the time in one line or two. If there is no room, it
+// lacks what the share is of, and the outermost callers.
+func foldedPlace(line string) []string {
+	share := ""
+	if at := strings.LastIndex(line, " ("); at > 0 && strings.Contains(line[at:], " %") {
+		line, share = line[:at], line[at:]
+	}
+	if short, ok := strings.CutSuffix(share, " of the time)"); ok && len(wrapLabelled(line+short+")")) < len(wrapLabelled(line+share)) {
+		share = short + ")"
+	}
+	lines := wrapLabelled(line + share)
+	frames := strings.Split(line, " < ")
+	for n := len(frames) - 1; n > 0 && len(lines) > 2; n-- {
+		lines = wrapLabelled(strings.Join(frames[:n], " < ") + " < …" + share)
+	}
+	if len(lines) > 2 { // of one long name
+		lines[1] += " " + strings.TrimLeft(lines[2], " ")
 	}
 	return lines[:min(len(lines), 2)]
 }
