@@ -82,11 +82,15 @@ func times(n int64) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// who lists the first n threads. rest is of threads that were not kept apart.
+// who lists the first n threads, or if they are many with little time each, their names. rest is
+// of threads that were not kept apart.
 func (t *text) who(list []futex.ThreadTime, rest futex.Tally, n int) string {
 	whole := rest.Time
 	for _, x := range list {
 		whole += x.Time
+	}
+	if t.opt.Brief && len(list) > n && list[0].Time < whole/leastPart {
+		return whoByName(list, rest, whole, n)
 	}
 	var out []string
 	for _, x := range list[:min(n, len(list))] {
