@@ -1,6 +1,7 @@
 package perfdata
 
 import (
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -15,9 +16,10 @@ const (
 	// FollowedThreads: those that the recorded threads make. Others of their processes may make some
 	// that are not in the file: perf record -t, --no-inherit and --per-thread.
 	FollowedThreads
-	// FollowedCPUs: those that are made on the recorded CPUs (perf record -C; newer perfs follow
-	// processes on all CPUs then).
-	FollowedCPUs
+	// FollowedPlaces: those that are made on the recorded CPUs (perf record -C; newer perfs follow
+	// processes on all CPUs then), in the recorded control groups (-G), while perf was not told to pause
+	// (--control), or among the last ones, as rings are overwritten (--overwrite).
+	FollowedPlaces
 )
 
 // maxArgs bounds the arguments of perf.
@@ -29,6 +31,8 @@ const (
 	flagInherit = 1 << 1
 	// flagMmap: it reports mappings.
 	flagMmap = 1 << 8
+	// flagBackward: the ring is written backward, over what is in it.
+	flagBackward = 1 << 27
 )
 
 // commandLine reads perf's arguments (HEADER_CMDLINE).
@@ -49,8 +53,8 @@ func (f *File) cpus(r *fields) {
 func (f *File) Followed() Followed {
 	o := recordOptions(f.args)
 	switch {
-	case o.cpus && !f.everyCPU():
-		return FollowedCPUs
+	case o.paused, o.cgroups, f.overwritten(), o.cpus && !f.everyCPU():
+		return FollowedPlaces
 	case o.threads || (o.alone || !f.inherits()) && !o.all:
 		return FollowedThreads
 	}
@@ -70,6 +74,11 @@ func (f *File) inherits() bool {
 	return true
 }
 
+// overwritten reports whether mappings may have been overwritten in a ring.
+func (f *File) overwritten() bool {
+	return slices.ContainsFunc(f.events.list, func(a *attr) bool { return a.flags&flagMmap != 0 && a.flags&flagBackward != 0 })
+}
+
 // everyCPU reports whether mappings were recorded on all CPUs that were online.
 func (f *File) everyCPU() bool {
 	n := 0
@@ -82,7 +91,7 @@ func (f *File) everyCPU() bool {
 }
 
 // options are those of perf record that say what is recorded.
-type options struct{ cpus, threads, alone, all bool }
+type options struct{ cpus, cgroups, paused, threads, alone, all bool }
 
 // recordOptions reads perf's arguments, up to the program that it is to run. An argument after an
 // option that is not known can be its value or the program: options after it count if there is less
@@ -132,6 +141,10 @@ func (o *options) long(text string) (value, known bool) {
 	case name == "":
 	case strings.HasPrefix("cpu", name):
 		o.cpus = true
+	case strings.HasPrefix("cgroup", name):
+		o.cgroups = true
+	case strings.HasPrefix("control", name):
+		o.paused = true
 	case strings.HasPrefix("tid", name):
 		o.threads = true
 	case strings.HasPrefix("no-inherit", name), strings.HasPrefix("per-thread", name):
@@ -151,6 +164,8 @@ func (o *options) short(letters string) (value bool) {
 		switch c {
 		case 'C':
 			o.cpus = true
+		case 'G':
+			o.cgroups = true
 		case 't':
 			o.threads = true
 		case 'i':

@@ -27,15 +27,15 @@ func TestFollowed(t *testing.T) {
 		"perf record --call-graph fp --no-inherit ./a":  FollowedThreads,
 		"perf record --per-thread -- ./a":               FollowedThreads,
 		"perf record -a --no-inherit -- ./a":            FollowedWhole,
-		"perf record -q -C 0 -e x:y -- ./a":             FollowedCPUs,
-		"perf record --cpu=0-3":                         FollowedCPUs,
-		"perf record --cpu 0 -a":                        FollowedCPUs,
-		"perf --debug verbose=1 record -C0 -- sleep 1":  FollowedCPUs,
-		"perf record -D 100 -m 64 -c 1 -k mono -C 1":    FollowedCPUs,
-		"perf record --clockid mono --delay 5 --cpu 1 ": FollowedCPUs,
+		"perf record -q -C 0 -e x:y -- ./a":             FollowedPlaces,
+		"perf record --cpu=0-3":                         FollowedPlaces,
+		"perf record --cpu 0 -a":                        FollowedPlaces,
+		"perf --debug verbose=1 record -C0 -- sleep 1":  FollowedPlaces,
+		"perf record -D 100 -m 64 -c 1 -k mono -C 1":    FollowedPlaces,
+		"perf record --clockid mono --delay 5 --cpu 1 ": FollowedPlaces,
 		"perf record --switch-output-event x:y -t 10":   FollowedThreads,
 		"perf record --per-t ./a":                       FollowedThreads,
-		"perf record --cp 0 ./a":                        FollowedCPUs,
+		"perf record --cp 0 ./a":                        FollowedPlaces,
 		"perf record --filt x --tid 7":                  FollowedThreads,
 		"perf record --newer ./a -t 7":                  FollowedThreads, // or ./a is the value
 		"perf record --newer=3 ./a -t 7":                FollowedWhole,
@@ -48,13 +48,27 @@ func TestFollowed(t *testing.T) {
 	} {
 		for _, online := range []uint32{0, 2, 3} {
 			want := want
-			if want == FollowedCPUs && online == 2 {
+			if want == FollowedPlaces && online == 2 {
 				want = FollowedWhole // it has two numbers: this perf follows processes on all CPUs
 			}
 			if got := followed(t, flagInherit, online, args); got != want {
 				t.Errorf("%s, %d CPUs: %d, want %d", args, online, got, want)
 			}
 		}
+	}
+	for _, args := range []string{"perf record -a -e cycles -G web", "perf record -a -e cycles -aGweb", "perf record -e x:y -a --cgroup web -- ./a", "perf record -e x:y -a --cg=web",
+		"perf record --control fifo:x ./a"} {
+		for _, online := range []uint32{0, 2, 3} { // on all CPUs, but not in all groups or all the time
+			if got := followed(t, flagInherit, online, args); got != FollowedPlaces {
+				t.Errorf("%s, %d CPUs: %d, want %d", args, online, got, FollowedPlaces)
+			}
+		}
+	}
+	if got := followed(t, flagInherit|flagBackward, 2, "perf record -a"); got != FollowedPlaces {
+		t.Errorf("rings are overwritten: %d", got)
+	}
+	if got := followed(t, flagInherit, 2, "perf record -a --all-cgroups -- ./a -G web"); got != FollowedWhole {
+		t.Errorf("of all groups: %d", got)
 	}
 	for args, want := range map[string]Followed{"": FollowedThreads, "perf record ./a": FollowedThreads, "perf record -a": FollowedWhole} {
 		if got := followed(t, 0, 2, args); got != want {

@@ -77,12 +77,13 @@ func (a *recorded) Attribute(s *resolve.Query) {
 // the record of it, and those of what it has mapped. At a random place no two programs have
 // code. But a program can unmap a file and map another one there: a file that was mapped
 // before a loss is only claimed from then on.
-// The same holds where not all that processes map is recorded: on CPUs that are not, all records may
-// be missing, of threads that are not, those of mappings, at any time.
+// The same holds where not all that processes map is recorded: on CPUs and in control groups that are
+// not, and where rings were overwritten, all records may be missing, of threads that are not, those of
+// mappings, at any time.
 func (a *recorded) replaced(s *resolve.Query) {
 	until, ok := a.missed(s.Time)
 	switch a.followed {
-	case perfdata.FollowedCPUs:
+	case perfdata.FollowedPlaces:
 		until, ok = space.Forever, true
 	case perfdata.FollowedThreads:
 		for k := range s.Attributions {
