@@ -190,6 +190,8 @@ func (s *Stage) Batch(b *tracefs.Batch, samplesUntil tracefs.Time) {
 		}
 		last = max(last, t)
 		switch {
+		case r.Flags&tracefs.Deferred == 0 && interrupts(b, r): // it says nothing of the call that the thread is about to make
+			s.joiner.Saw(int(r.CPU), t)
 		case r.Kind == tracefs.KindEvent:
 			s.event(b, r, t)
 		case r.Flags&tracefs.Deferred != 0:

@@ -28,6 +28,7 @@ type fakeTrace struct {
 	left    [2]int  // of such a row
 	context string  // irq-info columns of what is written, "" for none
 	wrong   bool    // registers have another value than the call
+	between bool    // an interrupt comes between each entry and its stack
 }
 
 func (f *fakeTrace) record(r tracefs.Record, call *syscalls.Event, addrs ...uint64) {
@@ -90,8 +91,24 @@ func (f *fakeTrace) call(tid, cpu int32, number uint32, waits bool) {
 	e.Enter(syscalls.FutexOp, &args)
 	f.t += tracefs.Time(1 + f.rnd.IntN(500))
 	f.record(tracefs.Record{Kind: tracefs.KindEvent, TID: tid, CPU: cpu}, &e)
+	if f.between {
+		f.interrupt(tid, cpu)
+	}
 	// The second frame identifies the call.
 	f.record(tracefs.Record{Kind: tracefs.KindStack, TID: tid, CPU: cpu}, nil, returnsTo, uint64(number))
+}
+
+// interrupt has an interrupt make an event, with the stack of the thread or, while that of another
+// event is taken, without.
+func (f *fakeTrace) interrupt(tid, cpu int32) {
+	was := f.context
+	f.context = "d.h1."
+	f.t += tracefs.Time(1 + f.rnd.IntN(500))
+	f.record(tracefs.Record{Kind: tracefs.KindEvent, TID: tid, CPU: cpu}, nil)
+	if f.rnd.IntN(2) == 0 {
+		f.record(tracefs.Record{Kind: tracefs.KindStack, TID: tid, CPU: cpu}, nil, returnsTo, 1<<40)
+	}
+	f.context = was
 }
 
 func (f *fakeTrace) exit(tid, cpu int32) {
@@ -156,6 +173,23 @@ func TestStageJoins(t *testing.T) {
 		all += pairs
 	}
 	if all < 10000 {
+		t.Errorf("only %d pairs", all)
+	}
+}
+
+// TestStageInterrupts: what an interrupt writes between the entry into a call and its stack takes the
+// stack away from none, and gives it no other one.
+func TestStageInterrupts(t *testing.T) {
+	all := 0
+	for seed := range uint64(10) {
+		f := &fakeTrace{rnd: rand.New(rand.NewPCG(seed, 1)), t: 1e9, between: true}
+		pairs, wrong, c := f.run(3000)
+		if wrong > 0 || c.Waits < uint64(pairs) {
+			t.Errorf("seed %d: %d of %d pairs are wrong, counted as %+v", seed, wrong, pairs, c)
+		}
+		all += pairs
+	}
+	if all < 1000 {
 		t.Errorf("only %d pairs", all)
 	}
 }
