@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"ustack/render/tally"
 	"ustack/tracefs"
@@ -115,11 +114,33 @@ func Histogram(list []tally.Bucket, ticks bool) string {
 	return s.String() + " " + Duration(2*max(list[len(list)-1].From, 1), ticks)
 }
 
-// Clip cuts a line that is wider than so many characters, and says so by its last one.
+// Clip cuts a line that is wider than so many columns, and says so by its last character.
 func Clip(line string, width int) string {
-	if utf8.RuneCountInString(line) <= width {
-		return line
+	if len(line) <= width {
+		return line // at most a column a byte
 	}
-	runes := []rune(line)
-	return string(runes[:width-1]) + "…"
+	at, cut := 0, 0 // columns, and the bytes that have room before the last one
+	for i, r := range line {
+		if at <= width-1 {
+			cut = i
+		}
+		if at += columns(r); at > width {
+			return line[:cut] + "…"
+		}
+	}
+	return line
+}
+
+// columns returns how many columns of a terminal a character has, at most: two if East Asian
+// Width is W or F (Unicode Standard Annex #11), of which these are the blocks.
+func columns(r rune) int {
+	for _, wide := range [...][2]rune{
+		{0x1100, 0x115f}, {0x2e80, 0xa4cf}, {0xa960, 0xa97f}, {0xac00, 0xd7a3}, {0xf900, 0xfaff}, {0xfe10, 0xfe6f},
+		{0xff00, 0xff60}, {0xffe0, 0xffe6}, {0x1f000, 0x1faff}, {0x20000, 0x3fffd},
+	} {
+		if wide[0] <= r && r <= wide[1] {
+			return 2
+		}
+	}
+	return 1
 }
