@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -234,6 +235,51 @@ func TestPerfSharedMemory(t *testing.T) {
 	}
 }
 
+// recordedBy notes perf's arguments.
+func (w *execWorld) recordedBy(args ...string) {
+	values := []any{uint32(len(args))}
+	for _, arg := range args {
+		values = append(values, uint32(len(arg)+1), arg+"\x00")
+	}
+	const commandLine = 11 // HEADER_CMDLINE
+	w.file.Features = map[int][]byte{commandLine: w.file.Bytes(values...)}
+}
+
+// TestPerfReadLater: what perf has read of /proc after the first records is only claimed; what was
+// mapped since is not, nor what perf has read before.
+func TestPerfReadLater(t *testing.T) {
+	for args, later := range map[string]bool{"perf record -a": false, "perf record -a --switch-output": true} {
+		w := newExecWorld(1)
+		w.room = 1 << 30
+		w.recordedBy(strings.Fields(args)...)
+		w.exec(0, 10)
+		p := w.procs[10]
+		read := p.lib
+		if later {
+			read++ // it has come to the place of the one that the samples are of
+		}
+		w.rings[0].records, w.next, w.now = nil, read, 0
+		for at, name := range map[uint64]string{linkedAt: fmt.Sprint("/bin/p", p.exe), p.at: fmt.Sprint("/lib/l", read)} {
+			w.put(0, unix.PERF_RECORD_MMAP, 0, 10, false, uint32(10), uint32(10), at, uint64(0x1000), uint64(0), perfdatatest.Name(name))
+		}
+		w.now = 1000
+		for range 20 {
+			w.now++
+			w.sample(0, 10)
+		}
+		w.now++
+		w.reload(0, 10)
+		for range 20 {
+			w.now++
+			w.sample(0, 10)
+		}
+		w.drain()
+		if files, _ := w.attributed(t, 1); files.named == 0 || files.claimed > 0 != later {
+			t.Errorf("%s: %d frames have a file, %d a claimed one, %d none", args, files.named, files.claimed, files.unnamed)
+		}
+	}
+}
+
 // TestPerfPartly: where other threads, or other CPUs, are not recorded, what they map is not either: files
 // are only claimed, also what is mapped after a loss, and where no file is known may be one.
 func TestPerfPartly(t *testing.T) {
@@ -241,12 +287,7 @@ func TestPerfPartly(t *testing.T) {
 		for _, loss := range []bool{false, true} {
 			w := newExecWorld(1)
 			w.room = 1 << 30
-			values := []any{uint32(len(args))}
-			for _, arg := range args {
-				values = append(values, uint32(len(arg)+1), arg+"\x00")
-			}
-			const commandLine = 11 // HEADER_CMDLINE
-			w.file.Features = map[int][]byte{commandLine: w.file.Bytes(values...)}
+			w.recordedBy(args...)
 			w.exec(0, 10)
 			w.sample(0, 10)
 			if loss {

@@ -20,6 +20,9 @@ const (
 	// processes on all CPUs then), in the recorded control groups (-G), while perf was not told to pause
 	// (--control), or among the last ones, as rings are overwritten (--overwrite).
 	FollowedPlaces
+	// FollowedLater: all, but what perf has read of /proc, records without a time, can be of later than
+	// the first records: perf record --switch-output and --tail-synthesize.
+	FollowedLater
 )
 
 // maxArgs bounds the arguments of perf.
@@ -57,6 +60,8 @@ func (f *File) Followed() Followed {
 		return FollowedPlaces
 	case o.threads || (o.alone || !f.inherits()) && !o.all:
 		return FollowedThreads
+	case o.later:
+		return FollowedLater
 	}
 	return FollowedWhole
 }
@@ -91,7 +96,7 @@ func (f *File) everyCPU() bool {
 }
 
 // options are those of perf record that say what is recorded.
-type options struct{ cpus, cgroups, paused, threads, alone, all bool }
+type options struct{ cpus, cgroups, paused, threads, alone, all, later bool }
 
 // recordOptions reads perf's arguments, up to the program that it is to run. An argument after an
 // option that is not known can be its value or the program: options after it count if there is less
@@ -145,6 +150,8 @@ func (o *options) long(text string) (value, known bool) {
 		o.cgroups = true
 	case strings.HasPrefix("control", name):
 		o.paused = true
+	case strings.HasPrefix(name, "switch-output"), strings.HasPrefix("switch-output", name), strings.HasPrefix("tail-synthesize", name):
+		o.later = true
 	case strings.HasPrefix("tid", name):
 		o.threads = true
 	case strings.HasPrefix("no-inherit", name), strings.HasPrefix("per-thread", name):

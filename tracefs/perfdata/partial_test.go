@@ -44,6 +44,11 @@ func TestFollowed(t *testing.T) {
 		"perf record -i -Iax,bx ./a":                    FollowedThreads,
 		"perf record -i --newer ./a -a":                 FollowedThreads,
 		"perf record -i -a --newer ./a":                 FollowedWhole,
+		"perf record --switch-output -a":                FollowedLater,
+		"perf record --switch-output=2s ./a":            FollowedLater,
+		"perf record --switch-output-event x:y ./a":     FollowedLater,
+		"perf record --tail-synth ./a":                  FollowedLater,
+		"perf record -t 7 --switch-output":              FollowedThreads,
 		"":                                              FollowedWhole,
 	} {
 		for _, online := range []uint32{0, 2, 3} {

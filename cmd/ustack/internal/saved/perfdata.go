@@ -91,6 +91,8 @@ func (a *recorded) replaced(s *resolve.Query) {
 				o.Trust = filemap.Claimed
 			}
 		}
+	case perfdata.FollowedLater:
+		a.readLater(s)
 	}
 	if !ok {
 		return
@@ -106,6 +108,17 @@ func (a *recorded) replaced(s *resolve.Query) {
 		case !began && sideband.FixedPlace(addr):
 			*o = resolve.Unnamed(filemap.Lost)
 		case !a.mappedSince(s, addr, until):
+			o.Trust = filemap.Claimed
+		}
+	}
+}
+
+// readLater claims the files that were mapped when perf has read /proc: there is no record of
+// the mapping, and another file may have been there before.
+func (a *recorded) readLater(s *resolve.Query) {
+	for k := range s.Attributions {
+		f, o := &s.Frames[k], &s.Attributions[k]
+		if o.File != nil && (f.Form != tracefs.FormPlain || !a.mappedSince(s, f.Address(s.Text), 1)) {
 			o.Trust = filemap.Claimed
 		}
 	}
