@@ -15,9 +15,10 @@ import (
 // the times of files advance in ticks. If others than root can write it, they can have undone
 // that by now: it has no build ID. Nor has one whose build ID the kernel did not report, and which
 // was read later: they can have written that meanwhile, through a page of a shared mapping, which
-// no time of the file shows if they had written to it before. Programs that run as soon as they are built keep theirs:
-// the kernel lets no one write to what a process executes, from before it maps it until the
-// process ends or executes another program (deny_write_access in include/linux/fs.h). A
+// no time of the file shows if they had written to it before. Root's files have theirs, unless
+// both is so, or a read one was changed since. Programs that run as soon as they are built keep
+// theirs: the kernel lets no one write to what a process executes, from before it maps it until
+// the process ends or executes another program (deny_write_access in include/linux/fs.h). A
 // mapping is of that program
 //   - if the process executes it when the file is looked at (/proc/PID/exe), or
 //   - if it is the first one that the kernel made for the process as it executed a program,

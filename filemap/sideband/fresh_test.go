@@ -1,6 +1,7 @@
 package sideband
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -50,6 +51,58 @@ func TestFreshWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestFreshRead: nor has a file of root's that the kernel reported no build ID of, if it was
+// written right after it was mapped: the ID that is read later is another one's.
+func TestFreshRead(t *testing.T) {
+	b := watchingBand(t)
+	library, dir := mappedLibrary(t), t.TempDir()
+	for i := range 10 {
+		path := filepath.Join(dir, fmt.Sprint(i))
+		f, err := newFile(library, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pass(b, 3*coarse)
+		// The kernel reads the ID only from memory.
+		if err := errors.Join(f.Sync(), unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)); err != nil {
+			t.Fatal(err)
+		}
+		mem, mapped := unix.Mmap(int(f.Fd()), 0, page, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE)
+		at := b.Now()
+		if err := errors.Join(mapped, writeOtherID(f, buildID(t, library)), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		drain(t, b)
+		p, ok := b.History.Lookup(os.Getpid(), uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))), at)
+		if id := p.Mapping.File.BuildID; !ok || !id.IsZero() && id != buildID(t, library) {
+			t.Errorf("file %d has the build ID %v, which was written later", i, id)
+		}
+		if err := unix.Munmap(mem); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// writeOtherID writes another build ID to a file that has one in its first page, and sets the
+// time of the write back.
+func writeOtherID(f *os.File, is elfid.ID) error {
+	var st unix.Stat_t
+	head := make([]byte, page)
+	if _, err := f.ReadAt(head, 0); err != nil {
+		return err
+	}
+	padded := is.Padded()
+	id := padded[:is.Len()]
+	at := bytes.Index(head, id)
+	if at < 0 {
+		return fmt.Errorf("no build ID %v in the first page", is)
+	}
+	id[0] ^= 1
+	err := unix.Fstat(int(f.Fd()), &st)
+	_, written := f.WriteAt(id, int64(at))
+	return errors.Join(err, written, unix.UtimesNanoAt(unix.AT_FDCWD, f.Name(), []unix.Timespec{st.Atim, st.Mtim}, 0))
 }
 
 // TestFreshProgram: a program that runs as soon as it is there has its build ID, whether it

@@ -95,7 +95,11 @@ func (h *heldFile) find() {
 	case !h.at.changed.Before(h.made.Add(-coarse)):
 		h.changed = h.at.written.After(h.made) || !hasID(h.fd, h.m.BuildID)
 	}
-	h.fresh = !h.changed && !h.at.roots && (h.read || h.at.isFresh(h.made))
+	if fresh := h.at.isFresh(h.made); h.at.roots { // who undoes no write, but can make one before the ID is read
+		h.fresh = !h.changed && h.read && fresh
+	} else {
+		h.fresh = !h.changed && (h.read || fresh)
+	}
 	h.executed = h.fresh && executes(h.pid, h.at)
 	h.young = !h.at.changed.Before(time.Now().Add(-coarse))
 }
