@@ -49,7 +49,9 @@ type File struct {
 	// parts have the records: the file itself, and the other files of a directory.
 	parts []*part
 	pipe  bool // attributes and features are records
-	err   error
+	// unended is set if perf was killed before it wrote the features.
+	unended bool
+	err     error
 	// convert is how times become those of another clock, nil if they stay.
 	convert func(uint64) uint64
 	tsc     *timeConv  // nil if the file has none
@@ -138,6 +140,7 @@ func (f *File) readHead(head []byte) error {
 	if data.size == 0 { // it is written when perf record ends
 		f.Notes = append(f.Notes, "perf record did not end this file: its head does not say how long it is, and what perf writes at the end is missing")
 		data.size = f.size - data.at
+		f.unended = true
 	}
 	if data.at < fileHeader || data.at > f.size || data.size < 0 {
 		return malformed(40, "data of %d bytes from byte %d on", data.size, data.at)

@@ -17,7 +17,7 @@ const (
 	// that are not in the file: perf record -t, --no-inherit and --per-thread.
 	FollowedThreads
 	// FollowedPlaces: those that are made on the recorded CPUs (perf record -C; newer perfs follow
-	// processes on all CPUs then), in the recorded control groups (-G), while perf was not told to pause
+	// processes on all CPUs then), in the recorded control groups (-G), while perf was not paused
 	// (--control), or among the last ones, as rings are overwritten (--overwrite).
 	FollowedPlaces
 	// FollowedLater: all, but what perf has read of /proc, records without a time, can be of later than
@@ -56,6 +56,8 @@ func (f *File) cpus(r *fields) {
 func (f *File) Followed() Followed {
 	o := recordOptions(f.args)
 	switch {
+	case len(f.args) == 0 && (f.unended || f.err != nil): // perf has had arguments, which the file lacks
+		return FollowedPlaces
 	case o.paused, o.cgroups, f.overwritten(), o.cpus && !f.everyCPU():
 		return FollowedPlaces
 	case o.threads || (o.alone || !f.inherits()) && !o.all:

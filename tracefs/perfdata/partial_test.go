@@ -72,6 +72,15 @@ func TestFollowed(t *testing.T) {
 	if got := followed(t, flagInherit|flagBackward, 2, "perf record -a"); got != FollowedPlaces {
 		t.Errorf("rings are overwritten: %d", got)
 	}
+	unended := followedFile(flagInherit, 2, "perf record -a")
+	clear(unended[48:56])  // the size of the data
+	clear(unended[72:104]) // and the features, as perf leaves them until it ends
+	cut := followedFile(flagInherit, 2, "perf record -a")
+	for what, data := range map[string][]byte{"perf was killed": unended, "the file is cut": cut[:len(cut)-40]} {
+		if got := followedOf(t, data); got != FollowedPlaces {
+			t.Errorf("%s: %d, want %d", what, got, FollowedPlaces)
+		}
+	}
 	if got := followed(t, flagInherit, 2, "perf record -a --all-cgroups -- ./a -G web"); got != FollowedWhole {
 		t.Errorf("of all groups: %d", got)
 	}
@@ -86,6 +95,11 @@ func TestFollowed(t *testing.T) {
 // mappings it has.
 func followed(t *testing.T, flags uint64, online uint32, args string) Followed {
 	t.Helper()
+	return followedOf(t, followedFile(flags, online, args))
+}
+
+// followedFile makes the file for followed.
+func followedFile(flags uint64, online uint32, args string) []byte {
 	file := perfdatatest.File{Attrs: []perfdatatest.Attr{{Type: 1, SampleType: 1, Flags: flagMmap | flagSampleIDAll | flags, IDs: []uint64{1, 2}}}, Features: make(map[int][]byte)}
 	file.Add(perfdatatest.Round, 0) // without records, a file has no features
 	if list := strings.Fields(args); len(list) > 0 {
@@ -96,7 +110,11 @@ func followed(t *testing.T, flags uint64, online uint32, args string) Followed {
 		file.Features[featureCommandLine] = file.Bytes(values...)
 	}
 	file.Features[featureCPUs] = file.Bytes(uint32(9), online)
-	data := file.Write()
+	return file.Write()
+}
+
+func followedOf(t *testing.T, data []byte) Followed {
+	t.Helper()
 	f, err := Open(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		t.Fatal(err)
