@@ -45,7 +45,7 @@ func (c *collector) finish(report uint64, name string, now time.Time) {
 }
 
 // onePath gives the waits for a lock at a site one path of its file: the least that the report has.
-// So a device says one path in a report, however many of its waits it gives others.
+// So a report counts for one path, whatever it gives single waits.
 func onePath(samples []sampleRow) {
 	paths := make(map[uint64]*string)
 	for i := range samples {

@@ -17,7 +17,7 @@ type lockSum struct {
 	offset         *int64
 	ran            *bool
 	function       *string // of the site
-	// paths are the devices that say each path of the site's file.
+	// paths are the devices that report each path of the site's file.
 	paths map[string]*numbers
 }
 
@@ -29,7 +29,7 @@ func (l *lockSum) add(row *sumRow, device int32, side int) {
 	least(&l.kind, row.LockKind)
 	least(&l.name, row.LockName)
 	if row.LockName == nil {
-		l.says(row.SitePath, device)
+		l.addPath(row.SitePath, device)
 		least(&l.id, row.SiteBuildID)
 		least(&l.offset, row.SiteOffset)
 	}
@@ -38,8 +38,8 @@ func (l *lockSum) add(row *sumRow, device int32, side int) {
 	}
 }
 
-// says notes that a device says a path.
-func (l *lockSum) says(path *string, device int32) {
+// addPath notes that a device reports a path.
+func (l *lockSum) addPath(path *string, device int32) {
 	if path == nil {
 		return
 	}
@@ -52,7 +52,7 @@ func (l *lockSum) says(path *string, device int32) {
 	l.paths[*path].add(device)
 }
 
-// path returns the path that most devices say, the least of several: a report that gives a known
+// path returns the path that most devices report, the least of several: a report that gives a known
 // build ID a path of its own does not rename the file for others.
 func (l *lockSum) path() *string {
 	var first *string

@@ -15,7 +15,7 @@ import (
 // lie sorts before the path that it stands for.
 const lie = "/a/lie"
 
-// lyingReports are three reports of the same events, of which the first says another path.
+// lyingReports are three reports of the same events, of which the first has another path.
 func lyingReports(t *testing.T, dir string) (files []string) {
 	t.Helper()
 	trace := capturetest.Read(t, testdata+"/lab-live/hash/save-text/trace.txt.zst")
@@ -51,8 +51,8 @@ func TestPathOfLie(t *testing.T) {
 	}
 }
 
-// TestPathOfMost: the file of a site has the path that most devices say, however often the others do,
-// and of several the least. A device says one path in a report.
+// TestPathOfMost: the file of a site has the path that most devices report, however often the others do,
+// and of several the least. A report counts for one path.
 func TestPathOfMost(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
 	s, p := openPart(t, dir)

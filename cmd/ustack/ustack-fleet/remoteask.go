@@ -129,12 +129,12 @@ func remoteP99(f *fleet.Ask) string {
 }
 
 // remotePath are the columns that say which lock it is, of those of its waits that have one path of
-// the site's file; remoteWhere are those of all, with the path that most devices say: see lockSum.path.
+// the site's file; remoteWhere are those of all, with the path that most devices report: see lockSum.path.
 const (
-	remotePath = `if(lock_name IS NULL, site_path, NULL) AS path, uniqExact(device) AS saying, min(lock_kind) AS path_kind, min(lock_name) AS path_lock,
+	remotePath = `if(lock_name IS NULL, site_path, NULL) AS path, uniqExact(device) AS reporting, min(lock_kind) AS path_kind, min(lock_name) AS path_lock,
     minIf(site_build_id, lock_name IS NULL) AS path_id, minIf(site_offset, lock_name IS NULL) AS path_offset, min(site_ran) AS path_ran`
 	remoteWhere = `min(path_kind) AS kind, min(path_lock) AS lock,
-  if(countIf(path IS NOT NULL) = 0, NULL, arraySort(groupArrayIf((-toInt64(saying), assumeNotNull(path)), path IS NOT NULL))[1].2) AS file,
+  if(countIf(path IS NOT NULL) = 0, NULL, arraySort(groupArrayIf((-toInt64(reporting), assumeNotNull(path)), path IS NOT NULL))[1].2) AS file,
   min(path_id) AS build_id, min(path_offset) AS offset, min(path_ran) AS ran`
 )
 

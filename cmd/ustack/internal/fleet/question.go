@@ -161,8 +161,8 @@ func (f *Ask) countedSQL() string {
 }
 
 // named returns a statement with the first rows of another one, in an order, with the functions of
-// their sites, and with the paths of these that most devices say in waits, which are those that the
-// rows sum up: a report that gives a known build ID a path of its own does not rename the file for
+// their sites, and with the paths of these that most devices report in waits, which are those that
+// the rows sum up: a report that gives a known build ID a path of its own does not rename the file for
 // others.
 func (f *Ask) named(columns, rows, order, waits string) string {
 	function, join := "CAST(NULL AS VARCHAR)", ""
@@ -180,11 +180,11 @@ SELECT %s, kind, lock, file, t.build_id, t."offset", %s AS function
 FROM t
 LEFT JOIN (
   SELECT lock_key, site_path AS file FROM (
-    SELECT lock_key, site_path, count(DISTINCT device) AS saying FROM %s
+    SELECT lock_key, site_path, count(DISTINCT device) AS reporting FROM %s
     WHERE lock_key IN (SELECT lock_key FROM t) AND lock_name IS NULL AND site_path IS NOT NULL%s
     GROUP BY lock_key, site_path
   )
-  QUALIFY row_number() OVER (PARTITION BY lock_key ORDER BY saying DESC, site_path) = 1
+  QUALIFY row_number() OVER (PARTITION BY lock_key ORDER BY reporting DESC, site_path) = 1
 ) p USING (lock_key)%s
 ORDER BY %s DESC, lock_key;
 `, rows, order, f.Top, columns, function, waits, f.locksSQL(), join, order)
