@@ -39,13 +39,18 @@ type labFrame struct {
 // labCounts are what a check against the truth has found.
 type labCounts struct {
 	tagged, noStack int
-	right, wrong    int            // frames of tagged stacks that have a file
-	impossible      int            // frames of any stack: a file, but no code, or no call before it
-	frames          int            // of any stack, with a file
-	ends            int            // of programs that end, with a file
-	anonymous       int            // tagged frames in memory without a file, as it should be
-	unresolved      map[string]int // tagged frames by reason; a claim counts as one
+	right, wrong    int // frames of tagged stacks that have a file
+	impossible      int // frames of any stack: a file, but no code, or no call before it
+	frames          int // of any stack, with a file
+	ends            int // of programs that end, with a file
+	anonymous       int // tagged frames in memory without a file, as it should be
+	// unresolved are tagged frames by reason; a claim counts as one, and so does a file that
+	// has its path, but not the build ID that the truth has.
+	unresolved map[string]int
 }
+
+// pathOnly is the reason of frames with the right path and no build ID.
+const pathOnly = "path without build ID"
 
 // inFiles is how many of the tagged frames are in files.
 func (c *labCounts) inFiles() int {
@@ -89,7 +94,12 @@ type labTruth struct {
 	// query: processes are asked what they have mapped, and may be gone by then, so
 	// that nothing knows a build ID.
 	query bool
-	seen  map[string]*labFile
+	// mayLackID: on a busy machine live looks at a file so late that it takes the build ID
+	// away (sideband, seenTooLate): a frame with the right path alone has no name.
+	mayLackID bool
+	// copies are the programs that a run has at paths of its own.
+	copies map[string][]string
+	seen   map[string]*labFile
 }
 
 type labFile struct {
@@ -358,12 +368,22 @@ func (l *labTruth) frame(c *labCounts, where string, f *labFrame, want place, i 
 		offset--
 	}
 	addr, ok := b.address(offset)
-	same := f.BuildID == b.buildID || f.BuildID == "" && l.query && strings.TrimSuffix(f.Path, " (deleted)") == want.file
-	if !same || !ok || b.function(addr) != want.function {
+	path := strings.TrimSuffix(f.Path, " (deleted)")
+	switch noID := f.BuildID == ""; {
+	case !ok || b.function(addr) != want.function:
 		l.wrong(c, where, f, want)
-		return
+	case !noID && f.BuildID == b.buildID, noID && l.query && path == want.file:
+		c.right++
+	case noID && l.mayLackID && l.isAt(path, want.file):
+		c.unresolved[pathOnly]++
+	default:
+		l.wrong(c, where, f, want)
 	}
-	c.right++
+}
+
+// isAt reports whether a program or library can lie at a path.
+func (l *labTruth) isAt(path, file string) bool {
+	return path == file || slices.Contains(l.copies[path], filepath.Base(file)) && filepath.Dir(file) == l.work
 }
 
 func (l *labTruth) wrong(c *labCounts, where string, f *labFrame, want place) {
