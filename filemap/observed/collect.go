@@ -26,6 +26,7 @@ type Mappings struct {
 	queue    []*observation
 	clocks   *calibration // while the clocks are compared
 	deciding bool
+	watched  bool // the names of threads are known
 
 	at frame // the frame at hand
 
@@ -160,10 +161,7 @@ func (e *Mappings) Attribute(s *resolve.Query) {
 	if !e.deciding && e.clocks == nil {
 		e.noteIDs(s)
 	}
-	tid := s.TID
-	if len(e.dump.all(tid)) == 0 {
-		tid = s.TGID // a thread that the dump does not list
-	}
+	tid := e.dump.ofProcess(s.TID, s.TGID)
 	if len(e.dump.all(tid)) == 0 {
 		if e.deciding && s.Timed {
 			e.unread(s)

@@ -43,6 +43,8 @@ type Dump struct {
 	seen map[wholeIdent][]stretch
 	// pauses are the times in which no process was read.
 	pauses pauses
+	// leaders are the names of first threads in the trace.
+	leaders leaders
 	// How many there are of what is bounded.
 	versions, mappings, names, ids int
 }
@@ -123,7 +125,8 @@ var errTooMuch = errors.New("the dump is too large")
 
 func newDump() *Dump {
 	return &Dump{spaces: make(map[int32][]version), tids: make(map[int32]int32), files: make(map[fileKey]*mapped), byID: make(map[generation]*mapped),
-		memory: make(map[filemap.Memory]*filemap.Memory), hasty: make(map[int32]bool), seen: make(map[wholeIdent][]stretch)}
+		memory: make(map[filemap.Memory]*filemap.Memory), hasty: make(map[int32]bool), seen: make(map[wholeIdent][]stretch),
+		leaders: leaders{names: make(map[int32][]naming)}}
 }
 
 // Load reads a dump: a tar (plain, gzip or zstd) or a directory of PID.maps and

@@ -28,10 +28,7 @@ const (
 // unknown; tgid is the process, if the dump does not list the thread. It is late: another
 // file can have come to its place and gone again between two readings.
 func (e *Mappings) Layout(tid, tgid int32, comm []byte, at tracefs.Time, timed bool, addr uint64) (filemap.Layout, filemap.Trust) {
-	of := tid
-	if len(e.dump.all(of)) == 0 {
-		of = tgid
-	}
+	of := e.dump.ofProcess(tid, tgid)
 	if of != tid {
 		comm = nil
 	}
@@ -69,9 +66,9 @@ const maxHeld = 1 << 16
 // Stays reports whether a part that Layout returned for an address holds at another time
 // of a thread, by the versions that its process can have had then.
 func (e *Mappings) Stays(tid, tgid int32, comm []byte, at tracefs.Time, timed bool, addr uint64, l filemap.Layout) proof.Stay {
-	of := tid
-	if len(e.dump.all(of)) == 0 {
-		of, comm = tgid, nil
+	of := e.dump.ofProcess(tid, tgid)
+	if of != tid {
+		comm = nil
 	}
 	m := e.dump.at(of, at, timed, comm)
 	a := l.Owner(addr)

@@ -59,7 +59,7 @@ func (d *Dump) at(tid int32, at tracefs.Time, timed bool, comm []byte) moment {
 		if m.crowded = len(all) > maxAgreed; m.crowded {
 			return m
 		}
-		return m.ofName(pid == tid, comm)
+		return d.checkName(m, pid == tid, comm, at, timed)
 	}
 	from, to := at-d.skew.most, at-d.skew.least
 	lo, hi := after(all, from)-1, after(all, to)
@@ -77,7 +77,19 @@ func (d *Dump) at(tid int32, at tracefs.Time, timed bool, comm []byte) moment {
 		return m
 	}
 	m.whole = m.covered && agree(m.versions) && !hasty(m.versions) && !(m.open && m.noted())
-	return m.ofName(pid == tid, comm)
+	return d.checkName(m, pid == tid, comm, at, timed)
+}
+
+// checkName checks a moment against the name of the thread, if it is the first one of its
+// process, or else against that of the first one.
+func (d *Dump) checkName(m moment, first bool, comm []byte, at tracefs.Time, timed bool) moment {
+	switch {
+	case first && comm != nil:
+		return m.ofName(comm)
+	case timed:
+		return m.ofLeader(d.leaders.at(m.key.pid, at))
+	}
+	return m
 }
 
 // after is the index of the first version after a time.
@@ -104,12 +116,8 @@ func agree(versions []version) bool {
 
 // ofName checks a moment against the name of the thread. A first thread bears the
 // name of its program: where that is another one, the dump has missed an exec, or
-// the thread has renamed itself; which one is unknown. Other threads may have names
-// of their own.
-func (m moment) ofName(first bool, comm []byte) moment {
-	if !first || comm == nil {
-		return m
-	}
+// the thread has renamed itself; which one is unknown.
+func (m moment) ofName(comm []byte) moment {
 	lo, hi := 0, len(m.versions)
 	for lo < hi && !m.versions[lo].isNamed(comm) {
 		lo++

@@ -12,6 +12,7 @@ import (
 // Solve ends a reading of the trace. It reports whether all is known by now that
 // can be, so that the next reading gets attributions.
 func (e *Mappings) Solve() bool {
+	e.watched = true
 	if e.clocks != nil {
 		e.clocks.hearEnds(e.dump)
 		e.dump.skew = e.clocks.skew()

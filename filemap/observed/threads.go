@@ -16,6 +16,16 @@ func (d *Dump) Process(tid int32) (pid int32, ok bool) {
 	return tid, ok
 }
 
+// ofProcess is a thread by whose number the dump has the process of one: the process itself
+// if the dump does not list the thread, or if the trace says that it is of another process than
+// in the dump, as numbers are used again.
+func (d *Dump) ofProcess(tid, tgid int32) int32 {
+	if pid, _ := d.Process(tid); len(d.spaces[pid]) == 0 || tgid > 0 && pid != tgid {
+		return tgid
+	}
+	return tid
+}
+
 // SharedFile is the file that a thread's process had mapped shared at an
 // address: its device and inode, which make it the same file in all processes,
 // its path, and where in it the address is. timed means that at is nanoseconds.

@@ -100,9 +100,9 @@ func (c *calibration) called(d *Dump, pid int32, comm string, t tracefs.Time) {
 	}
 }
 
-// Watches reports whether the reading at hand is for comparing the clocks, so that
-// the names of threads are of use (Called).
-func (e *Mappings) Watches() bool { return e.clocks != nil }
+// Watches reports whether the reading at hand is the first one, so that the names of
+// threads are of use (Called): to compare the clocks, too, if they are not known.
+func (e *Mappings) Watches() bool { return !e.watched }
 
 // Read notes that all names were taken that threads had until
 // the end of the stacks that were attributed.
@@ -115,9 +115,16 @@ func (e *Mappings) Read() {
 // Called takes the name that a thread had at a time of the trace, in nanoseconds:
 // as sched_switch has it, not the header of a line, which has the last one.
 func (e *Mappings) Called(tid int32, comm []byte, t tracefs.Time) {
-	if e.clocks != nil && tid > 0 {
+	if tid <= 0 || e.watched {
+		return
+	}
+	name := strings.TrimLeft(string(comm), " ")
+	if len(e.dump.spaces[tid]) > 0 {
+		e.dump.leaders.note(tid, name, t)
+	}
+	if e.clocks != nil {
 		e.Lives(tid, t)
-		e.clocks.called(e.dump, tid, strings.TrimLeft(string(comm), " "), t)
+		e.clocks.called(e.dump, tid, name, t)
 	}
 }
 
