@@ -61,7 +61,7 @@ func parseFutexLive(args []string, stdout io.Writer) (*futexFlags, *liveFlags, e
 	fs := command.NewFlags("futex")
 	source.sourceFlags(fs)
 	f.viewFlags(fs)
-	command.Unset(fs, &source.Sched, "no-sched", "do not trace what the owners of locks do: sched_switch and sched_waking, with -p or a command")
+	command.Unset(fs, &source.Sched, "no-sched", "do not trace what the owners of locks do: sched_switch, sched_waking and ticks of the timer, with -p or a command")
 	fs.Lookup("source").Usage += "; bpf: counted by BPF programs in the kernel, of which only long waits come, all the time for little"
 	fs.BoolVar(&f.owners, "owners", false, "read the owners of locks that threads wait for from memory")
 	f.view.RegisterInterval(fs)

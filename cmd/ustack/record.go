@@ -47,7 +47,7 @@ func parseRecord(args []string, stdout io.Writer) (*recordFlags, error) {
 	var f recordFlags
 	fs := command.NewFlags("record")
 	f.sourceFlags(fs)
-	command.Unset(fs, &f.Sched, "no-sched", "do not trace what the owners of locks do: sched_switch and sched_waking, with -p or a command, and without -e")
+	command.Unset(fs, &f.Sched, "no-sched", "do not trace what the owners of locks do: sched_switch, sched_waking and ticks of the timer, with -p or a command, and without -e")
 	var triggers command.List
 	fs.StringVar(&f.out, "o", "", "write the report to `FILE`")
 	maxSize := fs.String("max-size", "0", "never write more than `BYTES` (suffix K, M or G), 0 means unlimited")

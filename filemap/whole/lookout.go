@@ -220,12 +220,12 @@ func (l *Lookout) look(h *Held) (last tracefs.Time) {
 }
 
 // event takes an event: the call that its thread was in is over, unless the event is of
-// the scheduler. A thread that waits leaves its CPU in the call, and interrupts wake
-// others meanwhile. Only a call whose stack has come can go on: the stack of such an event
-// would be taken for it.
+// the scheduler, or of an interrupt. A thread that waits leaves its CPU in the call, and
+// interrupts wake others meanwhile. Only a call whose stack has come can go on: the stack
+// of such an event would be taken for it.
 func (l *Lookout) event(h *Held, r *tracefs.Record, t tracefs.Time) {
 	if w := l.open.of(r.TID); w != nil {
-		if w.record >= 0 && !w.sleep && l.parse(h, r) && l.task.Kind <= sched.Wakeup {
+		if w.record >= 0 && !w.sleep && (interrupts(&h.Batch, r) || l.parse(h, r) && l.task.Kind <= sched.Wakeup) {
 			return
 		}
 		l.open.take(w)

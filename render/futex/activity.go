@@ -35,6 +35,7 @@ type activity struct {
 
 	off        offCPU
 	gone       goneLines
+	samples    samples
 	priorities priorities
 	links      links
 	losses     int32 // how often records were lost

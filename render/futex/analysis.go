@@ -223,6 +223,8 @@ func (a *Analysis) other(h *resolve.Pending, i int, rec *tracefs.Record) {
 	a.impact.marker(h, rec, body)
 	if bytes.HasPrefix(body, []byte(eventPrefix)) {
 		a.summed.event(h, i, body)
+	} else if isTick(body) {
+		a.sampled(h, i, rec)
 	} else if nr, exit, ok := syscalls.ParseRaw(body); ok {
 		a.activity.raw(rec.TID, rec.CPU, h.Time(rec), nr, exit)
 	}

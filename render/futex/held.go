@@ -77,7 +77,9 @@ type hold struct {
 
 	stack  int32 // of the release
 	pieces []heldPiece
-	kept   bool
+	// samples are where the owner ran.
+	samples []heldSample
+	kept    bool
 }
 
 // heldPiece is how long an owner did something, with the stack that it had then.
@@ -134,7 +136,7 @@ func (p *pastReleases) doubt(after tracefs.Time) {
 	for i := range p.list {
 		r := &p.list[i]
 		if r.hold != nil && r.hold.to == r.at && !r.hold.waited && r.at > after {
-			r.hold.first, r.hold.pieces = r.hold.to, r.hold.pieces[:0]
+			r.hold.first, r.hold.pieces, r.hold.samples = r.hold.to, r.hold.pieces[:0], r.hold.samples[:0]
 		}
 		if r.call != nil && r.at > after {
 			r.call.doubted = true
@@ -328,6 +330,7 @@ func (hd *held) spent(h *hold) {
 	if h.exact {
 		from, to = h.from, h.to
 	}
+	h.sampled(&hd.activity.samples, from, to)
 	hd.activity.during(h.tid, from, to, func(m *moment, _, t tracefs.Time) {
 		h.proof = min(h.proof, m.proof)
 		key := heldKey{cause: m.cause, stack: m.stack}
@@ -373,7 +376,7 @@ func (hd *held) hold() *hold {
 	}
 	h := hd.free[n]
 	hd.free = hd.free[:n]
-	*h = hold{pieces: h.pieces[:0]}
+	*h = hold{pieces: h.pieces[:0], samples: h.samples[:0]}
 	return h
 }
 

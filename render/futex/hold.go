@@ -32,6 +32,10 @@ type Holds struct {
 	// where the holds ended, with what is sure of their time.
 	Stacks   []*HoldStack
 	Released []StackShare
+	// Samples is how many samples there are of where owners ran in Total and Low, Sampled
+	// where, the most first.
+	Samples int64
+	Sampled []Sampled
 }
 
 // Doing is what a thread did in a time. Its parts sum to that.
@@ -68,6 +72,9 @@ type Hold struct {
 	Waited  bool
 	Waiters int
 	Did     Doing
+	// Samples and Sampled are as in Holds.
+	Samples int64
+	Sampled []Sampled
 	Stack   *Stack // of the release, nil if the trace has none
 	// Line is where the release is in the text of the trace, FromLine where the return from
 	// the wait before it is, counted from 1; 0 if unknown. They need Options.Calls.
@@ -85,6 +92,7 @@ type holdSums struct {
 	more      parts[int32]
 	stacks    parts[heldKey]
 	released  parts[int32]
+	sampled   sampledSums
 }
 
 // add adds a hold.
@@ -106,8 +114,16 @@ func (s *holdSums) add(h *hold, g *lost.Gaps) {
 		}
 	}
 	s.released.add(h.stack, Tally{Count: 1, Time: h.low()})
+	s.did(h)
+}
+
+// did adds what the owner did in a hold.
+func (s *holdSums) did(h *hold) {
 	for i := range h.pieces {
 		s.piece(&h.pieces[i])
+	}
+	for _, x := range h.samples {
+		s.sampled.add(x.stack, x.count)
 	}
 }
 
@@ -137,6 +153,7 @@ func (s *holdSums) merge(o *holdSums) {
 	s.more.merge(&o.more)
 	s.stacks.merge(&o.stacks)
 	s.released.merge(&o.released)
+	s.sampled.merge(&o.sampled)
 }
 
 // mergeHolds adds the holds of another lock.
@@ -183,7 +200,8 @@ func (u *underway) holdsOf(out *Lock, byLock map[*lock]*Lock) *Holds {
 	r := &Holds{Count: d.Count + s.bounded, Exact: d.Count, Total: d.Sum, P50: d.Quantile(0.5), P99: d.Quantile(0.99), Max: d.Max,
 		Low: s.low, High: s.high, Unbounded: s.unbounded, Lost: s.lost}
 	name := u.namer(byLock)
-	r.Did = s.did(r.Total+r.Low, name)
+	r.Did = s.doing(r.Total+r.Low, name)
+	r.Samples, r.Sampled = s.sampled.list(u.rp.stacks)
 	for i := range s.stacks.list {
 		p := &s.stacks.list[i]
 		one := &HoldStack{Did: "blocked", Stack: u.rp.stacks.Get(p.key.stack), Time: p.Time}
@@ -211,8 +229,8 @@ func (u *underway) namer(byLock map[*lock]*Lock) func(cause int32, t tracefs.Tim
 	return func(cause int32, t tracefs.Time) BlockedOn { return u.blockedOn(cause, t, &names, byLock) }
 }
 
-// did returns what owners did in a time.
-func (s *holdSums) did(whole tracefs.Time, name func(int32, tracefs.Time) BlockedOn) Doing {
+// doing returns what owners did in a time.
+func (s *holdSums) doing(whole tracefs.Time, name func(int32, tracefs.Time) BlockedOn) Doing {
 	d := Doing{Ran: s.fixed[causeRuns], Runnable: s.fixed[causeRunnable]}
 	for cause, t := range s.fixed {
 		if c := int32(cause); t > 0 && c != causeRuns && c != causeRunnable {
@@ -254,10 +272,9 @@ func (u *underway) longHolds(byLock map[*lock]*Lock) (out []*Hold) {
 			one.High = -1
 		}
 		var s holdSums
-		for i := range h.pieces {
-			s.piece(&h.pieces[i])
-		}
-		one.Did = s.did(one.Low, name)
+		s.did(h)
+		one.Did = s.doing(one.Low, name)
+		one.Samples, one.Sampled = s.sampled.list(u.rp.stacks)
 		out = append(out, one)
 	}
 	slices.SortFunc(out, func(x, y *Hold) int {

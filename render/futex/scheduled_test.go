@@ -30,6 +30,9 @@ type machine struct {
 	fair bool
 	// short has them hold locks for some microseconds only.
 	short bool
+	// sampling is after how many microseconds the timer of a CPU ticks, on average; 0 for never.
+	sampling int
+	ticks    []timerTick
 }
 
 type mutex struct {
@@ -121,6 +124,7 @@ func (m *machine) run(ticks int) string {
 			if w := m.cpus[cpu]; w != nil {
 				m.step(w)
 			}
+			m.tick(cpu)
 		}
 		for _, w := range m.threads {
 			if (w.state == 'S' || w.state == 'D') && w.until > 0 && w.until <= m.now {

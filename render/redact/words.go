@@ -34,6 +34,7 @@ var vocabulary = sync.OnceValue(func() *words {
 			R S D T t X Z P I W K R+ S+ D+ T+ t+ X+ Z+ P+ I+
 			blocked lost dropped refused held-too-long too_many
 			true false none NULL null deleted
+			Start scheduler-tick
 			HI TIMER NET_TX NET_RX BLOCK IRQ_POLL TASKLET SCHED HRTIMER RCU handled unhandled
 			FUTEX_WAIT FUTEX_WAKE FUTEX_FD FUTEX_REQUEUE FUTEX_CMP_REQUEUE FUTEX_WAKE_OP FUTEX_LOCK_PI FUTEX_UNLOCK_PI
 			FUTEX_TRYLOCK_PI FUTEX_WAIT_BITSET FUTEX_WAKE_BITSET FUTEX_WAIT_REQUEUE_PI FUTEX_CMP_REQUEUE_PI FUTEX_LOCK_PI2

@@ -146,10 +146,16 @@ func shellPattern(p string) string { return strings.ReplaceAll(p, "[!", "[^") }
 // (FORMATS 6.3).
 var defaults = [...]string{"futex", "futex_wait", "futex_wake", "futex_waitv", "futex_requeue", "restart_syscall"}
 
-// Scheduler returns the events that show when threads run, and could.
+// Scheduler returns the events that show when threads run, and could, and where they run: one
+// comes with each tick of a CPU's timer.
 func Scheduler() []Spec {
-	return []Spec{{System: "sched", Event: "sched_switch", Optional: true}, {System: "sched", Event: "sched_waking", Optional: true}}
+	return []Spec{{System: "sched", Event: "sched_switch", Optional: true}, {System: "sched", Event: "sched_waking", Optional: true},
+		{System: "rcu", Event: "rcu_utilization", Filter: Tick, Optional: true}}
 }
+
+// Tick passes what rcu_sched_clock_irq in kernel/rcu/tree.c has traced, at each tick of the
+// timer on a CPU that is not idle.
+const Tick = `s == "Start scheduler-tick"`
 
 // Waits returns the events that show what threads wait for, of any kind.
 func Waits() []Spec {

@@ -107,6 +107,9 @@ func (t *text) most() {
 	if s := (holdText{t}).fitting(l.Holds); s != "" {
 		t.f("  held for    %s\n", s)
 	}
+	if s := (holdText{t}).running(l.Holds); s != "" {
+		t.f("  running     %s\n", s)
+	}
 	if s := t.split(l.Split); s != "" {
 		t.f("  meanwhile   %s\n", s)
 	}

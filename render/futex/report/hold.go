@@ -110,6 +110,7 @@ func (t holdText) holds(h *futex.Holds) {
 			title = ""
 		}
 	}
+	t.sampled("ran at", h.Samples, h.Sampled, t.shown(mostPlaces))
 }
 
 // longHolds lists the longest holds.
@@ -125,6 +126,7 @@ func (t holdText) longHolds() {
 		if s := t.doing(&h.Did); s != "" {
 			t.f("      %s\n", s)
 		}
+		t.sampled("ran at", h.Samples, h.Sampled, 1)
 		if h.Stack != nil {
 			t.f("      released at %s\n", phrase.Frames(h.Stack))
 		}
@@ -163,6 +165,8 @@ type holdsJSON struct {
 	doingJSON
 	Stacks   []holdStackJSON `json:"stacks"`
 	Released []stackJSON     `json:"released"`
+	Samples  int64           `json:"samples,omitempty"`
+	Sampled  []sampledJSON   `json:"sampled,omitempty"`
 }
 
 // doingJSON is what a holder did in total_ns and low_ns: its parts without blocked_on sum
@@ -194,7 +198,9 @@ type holdJSON struct {
 	Waited  bool          `json:"waited"`
 	Waiters int           `json:"waiters"`
 	doingJSON
-	Stack []framejson.Frame `json:"stack,omitempty"`
+	Stack   []framejson.Frame `json:"stack,omitempty"`
+	Samples int64             `json:"samples,omitempty"`
+	Sampled []sampledJSON     `json:"sampled,omitempty"`
 }
 
 func doingOf(d *futex.Doing) doingJSON {
@@ -206,7 +212,7 @@ func holdsOf(h *futex.Holds) *holdsJSON {
 		return nil
 	}
 	out := &holdsJSON{h.Count, h.Exact, h.Total, h.P50, h.P99, h.Max, h.Low, h.High, h.Unbounded, h.Lost, doingOf(&h.Did),
-		[]holdStackJSON{}, stacksOf(h.Released, h.Did.Whole())}
+		[]holdStackJSON{}, stacksOf(h.Released, h.Did.Whole()), h.Samples, sampledOf(h.Sampled)}
 	for i := range h.Stacks {
 		s := h.Stacks[i]
 		one := holdStackJSON{Did: s.Did, Time: s.Time, Frames: framejson.Frames(s.Stack)}
@@ -222,7 +228,8 @@ func longHoldsOf(list []*futex.Hold) []holdJSON {
 	out := []holdJSON{}
 	for _, h := range list {
 		one := holdJSON{TID: h.TID, Comm: framejson.Clean(h.Comm), Address: framejson.Hex(h.Lock.Address), To: h.To, Exact: h.Exact, Low: h.Low,
-			Waited: h.Waited, Waiters: h.Waiters, doingJSON: doingOf(&h.Did), Stack: framejson.Frames(h.Stack)}
+			Waited: h.Waited, Waiters: h.Waiters, doingJSON: doingOf(&h.Did), Stack: framejson.Frames(h.Stack),
+			Samples: h.Samples, Sampled: sampledOf(h.Sampled)}
 		if h.High >= 0 {
 			one.High = &h.High
 		}
