@@ -40,6 +40,7 @@ func (s *Stage) replace(b *tracefs.Batch) {
 		}
 		s.release(p.sample)
 	}
+	s.ticked(b, &c)
 	s.arrivals(b, &c)
 	sorting.Func(s.list, func(x, y text.Unwound) int { return cmp.Compare(x.Record, y.Record) })
 	s.restacker.Restack(b, s.list)
@@ -53,6 +54,9 @@ func (s *Stage) replace(b *tracefs.Batch) {
 	s.count.Short += c.Short
 	s.count.Contradicted += c.Contradicted
 	s.count.Dropped = s.trips.dropped
+	s.count.Ticks += c.Ticks
+	s.count.TicksWhole += c.TicksWhole
+	s.count.TicksShort += c.TicksShort
 	s.count.Used = max(s.count.Used, c.Used)
 }
 
@@ -88,19 +92,26 @@ func alike(p pair) bool {
 	return known && also && addr == p.call.addr && uint32(value) == p.call.value
 }
 
-// unwind unwinds a sample: s.frames is what was found, none if it proves no more than the
-// kernel's stack.
-func (s *Stage) unwind(p pair, c *Counts) (sp *space.Space, pid int, end unwind.End) {
+// unwindSample unwinds a sample: s.frames is what was found, none if it proves no more than
+// the kernel's stack.
+func (s *Stage) unwindSample(p *perf.StackSample) (sp *space.Space, pid int, end unwind.End) {
 	s.frames = s.frames[:0]
-	pid, sp, ok := s.opt.Space(p.sample.TID, p.sample.Time)
+	pid, sp, ok := s.opt.Space(p.TID, p.Time)
 	if !ok {
 		return nil, 0, end
 	}
-	in := unwind.Input{Machine: machine(&p.sample.Regs), Max: maxFrames, Regs: registers(&p.sample.Regs)}
-	in.Stack.At, _ = p.sample.Regs.SP()
-	in.Stack.Bytes = p.sample.Stack
-	in.Space = &view{s: s, pid: pid, space: sp, at: p.sample.Time, until: p.sample.Time}
+	in := unwind.Input{Machine: machine(&p.Regs), Max: maxFrames, Regs: registers(&p.Regs)}
+	in.Stack.At, _ = p.Regs.SP()
+	in.Stack.Bytes = p.Stack
+	in.Space = &view{s: s, pid: pid, space: sp, at: p.Time, until: p.Time}
 	s.frames, end = s.unwinder.Unwind(&in, s.frames)
+	return sp, pid, end
+}
+
+// unwind unwinds the sample of a call, see unwindSample, and notes how much of the stack that
+// took.
+func (s *Stage) unwind(p pair, c *Counts) (sp *space.Space, pid int, end unwind.End) {
+	sp, pid, end = s.unwindSample(p.sample)
 	if len(s.frames) == 0 {
 		return sp, pid, end
 	}

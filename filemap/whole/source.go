@@ -131,7 +131,15 @@ func (s *Source) open() error {
 		Tracepoints: []perf.Tracepoint{{ID: s.opt.Tracepoint, Filter: waitFilter()}},
 		Threads:     threads, StackBytes: s.growth.size, RingSize: ringFor(s.growth.size, runtime.NumCPU()), Sys: s.opt.Sys,
 	}
+	calls := opt.Tracepoints
+	if s.opt.Ticks > 0 {
+		opt.Tracepoints = s.withTicks(calls)
+	}
 	sampler, err := s.sample(opt)
+	if err != nil && s.opt.Ticks > 0 { // too many files, say
+		s.opt.Ticks, opt.Tracepoints = 0, calls
+		sampler, err = s.sample(opt)
+	}
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,9 @@ type Options struct {
 	// Tracepoint is the number of the tracepoint that is sampled, the entry into
 	// futex.
 	Tracepoint uint64
+	// Ticks is the number of the tracepoint of ticks, see instance.Tick; 0 if they are not
+	// sampled. The trace has their stacks as the kernel takes them at the event.
+	Ticks uint64
 	// Space is what a thread's process had mapped, and which process that is; ok is
 	// false if unknown.
 	Space func(tid int, t tracefs.Time) (pid int, sp *space.Space, ok bool)
@@ -53,7 +56,10 @@ type Counts struct {
 	// Releases counts the calls that let others go on, with a stack; ReleasesWhole the
 	// ones among them whose stack was unwound.
 	Releases, ReleasesWhole uint64
-	Refused                 uint64 // samples that are not proven to be of any call
+	// Ticks counts the ticks of timers with a stack; of TicksWhole it was unwound, of
+	// TicksShort of these as far as the copy went.
+	Ticks, TicksWhole, TicksShort uint64
+	Refused                       uint64 // samples that are not proven to be of any call
 	// Contradicted counts deferred stacks that are not what was unwound at the event,
 	// Dropped what was unwound and whose deferred stack did not come.
 	Contradicted, Dropped uint64
@@ -82,6 +88,7 @@ type Stage struct {
 	own       int
 	growth    growth // of the copies of stacks
 	wakes     releases
+	ticks     ticks
 	runtimes  *Runtimes
 	holes     *Holes
 	passed    uint64       // samples
@@ -123,7 +130,7 @@ func New(opt Options) *Stage {
 		runtimes: NewRuntimes(RuntimeOptions{opt.Memory, opt.Names, opt.Open, opt.Now}), holes: NewHoles(opt.Memory),
 		opt: opt, joiner: join.New[call, *perf.StackSample](join.Options{Order: join.PerfFirst, Keep: keep}),
 		unwinder: unwind.New(0), files: make(map[mappedFile]*unwind.File), entries: make(map[int32]entry),
-		own: os.Getpid(), growth: growth{size: firstStack},
+		own: os.Getpid(), growth: growth{size: firstStack}, ticks: newTicks(),
 	}
 }
 
@@ -140,6 +147,9 @@ func (s *Stage) Sample(p *perf.StackSample) {
 		c.Stack, c.Chain = append(stack[:0], p.Stack...), append(chain[:0], p.Chain...)
 	} else {
 		c = p.Clone()
+	}
+	if s.ofTick(c) {
+		return
 	}
 	s.passed++
 	ip, _ := c.Regs.PC()

@@ -139,7 +139,7 @@ func (s *session) startUnwinding() error {
 		}
 	}
 	if !opt.Deferred {
-		opt.Releases = releaseSamples
+		opt.Releases, opt.Ticks = releaseSamples, ticks(s.in, s.events)
 	}
 	if len(s.opt.PIDs) > 0 && s.canLookOut() == nil {
 		opt.Ahead = blocked.NewReader(blocked.Options{Proc: s.opt.Proc}).Read
@@ -313,6 +313,7 @@ func (u *unwinding) reportCopies(say func(string, ...any)) {
 		say("%d of %d release stacks unwound (at most %d a second; %d pauses, %d copies lost); copies of %d bytes",
 			c.ReleasesWhole, c.Releases, releaseSamples, n.Releases.Pauses, n.Releases.Lost, n.Releases.StackBytes)
 	}
+	reportTicks(&c, say)
 	if n.Lost+n.Pauses > 0 {
 		say("%d copies of stacks lost as the ring buffer of perf was full; %d pauses, as there were too many or the trace was read late, with about %d waits without a sample", n.Lost, n.Pauses, n.Missed)
 	}
