@@ -21,13 +21,16 @@ type labRun struct {
 	args string // "" for the output of the run before it
 	// lossy: records are lost, and not all frames can have a name.
 	lossy bool
+	// asks: it is the output of a run that asks processes what they have mapped. anywhere:
+	// its events have stacks of any instruction.
+	asks, anywhere bool
 	// before is shell code that is run first, after is run last.
 	before, after string
 	copies        map[string][]string // the programs that it puts to paths of their own
 }
 
 // query reports whether a run asks processes what they have mapped.
-func (r *labRun) query() bool { return strings.Contains(r.args, "--mappings=query") }
+func (r *labRun) query() bool { return r.asks || strings.Contains(r.args, "--mappings=query") }
 
 // script is the shell code of a run. What it writes begins with the run's name.
 func (r *labRun) script() string {
@@ -181,7 +184,7 @@ func checkLabRun(t *testing.T, work, out, image string, r labRun) *labCounts {
 	}
 	defer f.Close()
 	truth := newLabTruth(t, work)
-	truth.query, truth.mayLackID, truth.copies = r.query(), true, r.copies
+	truth.query, truth.mayLackID, truth.copies, truth.anywhere = r.query(), true, r.copies, r.anywhere
 	c := truth.check(r.name, f)
 	bad := ""
 	switch {

@@ -94,6 +94,9 @@ type labTruth struct {
 	// query: processes are asked what they have mapped, and may be gone by then, so
 	// that nothing knows a build ID.
 	query bool
+	// anywhere: stacks are of any instruction, and code without frame pointers leaves values
+	// that are no return addresses.
+	anywhere bool
 	// mayLackID: on a busy machine live looks at a file so late that it takes the build ID
 	// away (sideband, seenTooLate): a frame with the right path alone has no name.
 	mayLackID bool
@@ -137,9 +140,9 @@ type place struct {
 }
 
 // labProgram is the program of each kind of tag, which has the futex word.
-var labProgram = map[uint64]string{0x51: "libplug", 0x52: "exe", 0x53: "execstorm", 0x54: "execstorm", 0x55: "jit", 0x56: "deep", 0x57: "tagged", 0x58: "tagged"}
+var labProgram = map[uint64]string{0x51: "libplug", 0x52: "exe", 0x53: "execstorm", 0x54: "execstorm", 0x55: "jit", 0x56: "deep", 0x57: "tagged", 0x58: "tagged", 0x59: "libplug", 0x5a: "odd"}
 
-var tagged = regexp.MustCompile(`uaddr: (?:0x)?([0-9a-f]+).*val3: (?:0x)?(5[1-8][0-9a-f]{6})\b`)
+var tagged = regexp.MustCompile(`uaddr: (?:0x)?([0-9a-f]+).*val3: (?:0x)?(5[1-9a][0-9a-f]{6})\b`)
 
 // tag is the tag of an event, 0 if it has none. Other calls have registers in
 // val3 that were left by a tagged one: their futex is another one.
@@ -164,12 +167,12 @@ func (l *labTruth) tag(e *labEvent) uint64 {
 
 // owner is the file that has the futex word of a tag.
 func (l *labTruth) owner(tag uint64) string {
-	name := labProgram[tag>>24]
-	if kind := tag >> 24; kind == 0x51 || kind == 0x52 {
-		name += strconv.FormatUint(tag>>16&15, 10)
-	}
-	if tag>>24 == 0x51 {
-		name += ".so"
+	name, number := labProgram[tag>>24], strconv.FormatUint(tag>>16&15, 10)
+	switch tag >> 24 {
+	case 0x51, 0x59:
+		name += number + ".so"
+	case 0x52:
+		name += number
 	}
 	return filepath.Join(l.work, name)
 }
@@ -185,19 +188,19 @@ func (l *labTruth) expected(tag uint64, whole bool) (list []place) {
 	}
 	own := l.owner(tag)
 	switch tag >> 24 {
-	case 0x51:
-		in(own, "raw_futex")
-		if whole {
-			in(own, "plug_wait")
+	case 0x51, 0x59:
+		in(own, skipping([]string{"raw_futex", map[bool]string{true: "plug_leaf", false: "plug_wait"}[tag&15 == 1], "plug_mid", "plug_entry"}, whole)...)
+		if tag>>24 == 0x59 {
+			in(filepath.Join(l.work, "odd"), "call_plugin")
+			break
 		}
-		in(own, "plug_mid", "plug_entry")
 		in(filepath.Join(l.work, "tagstorm"), "call_plugin", "one_round", "thr")
 	case 0x52:
-		in(own, "raw_futex", "exe_mid", "exe_work", "main")
+		in(own, skipping([]string{"raw_futex", "exe_leaf", "exe_mid", "exe_work", "main"}, whole)...)
 	case 0x53:
-		in(own, "raw_futex", "churn_files", "main")
+		in(own, skipping([]string{"raw_futex", "storm_leaf", "churn_files", "main"}, whole)...)
 	case 0x54:
-		in(own, "raw_futex", "main")
+		in(own, skipping([]string{"raw_futex", "child_before_exec", "main"}, whole)...)
 	case 0x55:
 		memory := [...]string{6: "", 7: "[anon:my jit]", 8: "/memfd:jit code", 9: "/dev/zero", 10: "/tmp/jitfile", 11: "/tmp/jitfile"}
 		list = append(list, place{memory: memory[tag&15]})
@@ -208,6 +211,8 @@ func (l *labTruth) expected(tag uint64, whole bool) (list []place) {
 			in(own, "deepr")
 		}
 		in(own, "main")
+	case 0x5a:
+		in(own, skipping([]string{"raw_futex", "own_leaf", "own_mid", "own_entry"}, whole)...)
 	case 0x57, 0x58: // two bits for each function, the outermost first
 		functions := []string{"worker", "handler"}[tag>>24-0x57:][:1]
 		for path := tag & 0xffffff; path != 0; path >>= 2 {
@@ -217,6 +222,15 @@ func (l *labTruth) expected(tag uint64, whole bool) (list []place) {
 		in(own, append([]string{"tagged_wait"}, functions...)...)
 	}
 	return list
+}
+
+// skipping is a chain of calls as a stack has it: one that is not whole lacks the caller of
+// the function that makes the call.
+func skipping(calls []string, whole bool) []string {
+	if whole {
+		return calls
+	}
+	return append([]string{calls[0]}, calls[2:]...)
 }
 
 // check holds the JSON lines of a run against the truth. What is wrong is
@@ -237,7 +251,7 @@ func (l *labTruth) check(name string, r io.Reader) *labCounts {
 		}
 		l.exits(c, name, &e)
 		tag := l.tag(&e)
-		if tag == 0 || tag>>24 >= 0x57 && len(e.Stack) > 0 && e.Stack[0].How == "" {
+		if tag == 0 || labProgram[tag>>24] == "tagged" && len(e.Stack) > 0 && e.Stack[0].How == "" {
 			continue // nothing is known of what frame pointers give where there are none
 		}
 		c.tagged++
@@ -287,7 +301,7 @@ func (l *labTruth) possible(c *labCounts, name string, e *labEvent, i int) {
 	why := ""
 	if addr, ok := b.address(offset); !ok {
 		why = "no code there"
-	} else if i > 0 && f.How != "signal" && !b.returns(offset) && !strings.HasPrefix(b.function(addr), "runtime.goexit") {
+	} else if i > 0 && !l.anywhere && f.How != "signal" && !b.returns(offset) && !strings.HasPrefix(b.function(addr), "runtime.goexit") {
 		// (Go makes a goroutine's first function return into runtime.goexit.)
 		why = "no call before it"
 	}
