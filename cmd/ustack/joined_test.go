@@ -32,17 +32,17 @@ func TestJoinedSaves(t *testing.T) {
 	cut := strings.Replace(spaces, "until 3.0", "until 2.0", 1) // what follows is missing
 	for _, test := range []struct {
 		name, trace, spaces string
-		sure, late          int
+		sure, late, claimed int
 		joined              bool
 	}{
-		{"alone", first, spaces, many, 0, false},
-		{"spaces that were cut", first, cut, 1, many - 1, false},
-		{"two", first + second, spaces, many, many, true},
-		{"three", first + second + first, spaces, many, 2 * many, true},
-		{"the second's", first + second, others, 0, 2 * many, false},
-		{"without records", empty + second, spaces, 0, many, true},
-		{"the kernel's", first + "# tracer: nop\n#\n" + kernel, spaces, many, many, true},
-		{"in the middle", first[:len(first)-30] + "\n" + second, spaces, many - 1, many, true},
+		{"alone", first, spaces, many, 0, 0, false},
+		{"spaces that were cut", first, cut, 1, 0, many - 1, false},
+		{"two", first + second, spaces, many, many, 0, true},
+		{"three", first + second + first, spaces, many, 2 * many, 0, true},
+		{"the second's", first + second, others, 0, 2 * many, 0, false},
+		{"without records", empty + second, spaces, 0, many, 0, true},
+		{"the kernel's", first + "# tracer: nop\n#\n" + kernel, spaces, many, many, 0, true},
+		{"in the middle", first[:len(first)-30] + "\n" + second, spaces, many - 1, many, 0, true},
 	} {
 		dir := t.TempDir()
 		for name, text := range map[string]string{"trace": test.trace, "spaces": test.spaces} {
@@ -62,8 +62,9 @@ func TestJoinedSaves(t *testing.T) {
 		}
 		late := strings.Count(text.String(), "> (late) : path=")
 		sure := strings.Count(text.String(), "> : path=")
-		if sure != test.sure || late != test.late {
-			t.Errorf("%s: %d frames for sure, %d late, want %d, %d", test.name, sure, late, test.sure, test.late)
+		claimed := strings.Count(text.String(), "> (claimed) : path=")
+		if sure != test.sure || late != test.late || claimed != test.claimed {
+			t.Errorf("%s: %d frames for sure, %d late, %d claimed, want %d, %d, %d", test.name, sure, late, claimed, test.sure, test.late, test.claimed)
 		}
 		if n := strings.Count(json.String(), `"trust":"verified"`); n != test.sure {
 			t.Errorf("%s: %d frames verified in JSON, want %d", test.name, n, test.sure)

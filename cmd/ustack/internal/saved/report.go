@@ -28,14 +28,14 @@ func (t *Trace) useReport() error {
 		return err
 	}
 	if err != nil {
-		t.note = fmt.Sprintf("the mappings of this report are not whole, and files are late from there on: %v", err)
+		t.note = fmt.Sprintf("the mappings of this report are not whole, and files are claimed only from there on: %v", err)
 	}
 	t.attributor.useHistory(h)
 	t.attributor.own = true
 	if t.options.Symbols {
 		t.attributor.openVDSO(h.VDSO)
 	}
-	t.opt.Attributor = t.attributor.exact
+	t.opt.Attributor = t.attributor.bounded()
 	again := t.Again()
 	if again == nil {
 		return errors.New("reading a report of pages: it can be read only once")

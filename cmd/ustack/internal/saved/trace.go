@@ -104,7 +104,7 @@ func (o *Options) Open(stdin io.Reader, in input.Options, opt resolve.Options) (
 	opt.Dialect, opt.Strict, opt.Why = o.Dialect, o.Strict, o.Why
 	in.NoTemplates = in.NoTemplates || o.Strict
 	if ev.exact != nil {
-		opt.Attributor = ev.exact
+		opt.Attributor = ev.bounded()
 	}
 	t := &Trace{options: o, opt: opt, in: in, attributor: ev}
 	if perfdata.Supported {
