@@ -65,10 +65,16 @@ func isTick(body []byte) bool {
 	return ok && string(bytes.TrimSpace(text)) == "Start scheduler-tick"
 }
 
-// sampled takes a tick. It is a sample of the thread that it interrupted, and counts if threads
-// wait or that one owns a lock: only then can it be of a hold.
+// sampled takes a tick. It is a sample of the thread that it interrupted, which ran then, and
+// counts if threads wait or that one owns a lock: only then can it be of a hold. Without that it
+// runs again after it was preempted, as where perf traces threads, the rest of its hold would be
+// unsure, and places at the end of holds be rare.
 func (a *Analysis) sampled(h *resolve.Pending, i int, rec *tracefs.Record) {
-	if rec.TID <= 0 || !tracefs.InInterrupt(h.Head(rec).Flags) || a.activity.wanted(rec.TID, 'R') == notWanted {
+	if rec.TID <= 0 || !tracefs.InInterrupt(h.Head(rec).Flags) {
+		return
+	}
+	a.activity.seen(rec.TID, rec.CPU, h.Time(rec))
+	if a.activity.wanted(rec.TID, 'R') == notWanted {
 		return
 	}
 	a.activity.samples.add(sample{h.Time(rec), rec.TID, a.sampledStack(stackset.Attached(h, i))})
