@@ -7,12 +7,9 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
-
-	"ustack/filemap/unwind/table"
 )
 
 const hostMachine = elf.EM_X86_64
@@ -55,7 +52,17 @@ const (
 	theyGoOnLeft = "ours ends (unknown register), theirs goes on from the end of a function"
 	weGoOn       = "theirs ends, ours goes on"
 	weGoOnLeft   = "theirs ends, ours goes on from the end of a function"
+	weGoOnCode   = "theirs ends, ours goes on by the code"
+	weGoOnGo     = "theirs ends, ours goes on by Go's table"
 	weGoOnAfter  = "theirs goes on outside of code, ours in code"
+	weGoOnByCode = "theirs goes on outside of code, ours by the code to the root"
+
+	theyGoOnStart     = "ours ends (root reached), theirs goes on to what started the thread"
+	theyGoOnStale     = "ours ends (switch of stacks), theirs goes on to one more in code"
+	theyGuessUnfiled  = "the same up to code without a file and with it, theirs goes on"
+	theyGuessBuiltin  = "ours comes from code without a table to code without a file, theirs does not"
+	theyGuessCloning  = "ours ends in a clone of a thread, theirs goes on"
+	theyGuessUntabled = "ours ends (no unwind information), theirs goes on from code without a table"
 )
 
 func newAgreement(with string) *agreement {
@@ -68,7 +75,7 @@ func (a *agreement) same(ours *Frame, theirs uint64) bool {
 }
 
 // add compares one stack.
-func (a *agreement) add(space areas, got []Frame, end End, theirs []theirFrame, reason string) {
+func (a *agreement) add(space areas, stack *Stack, got []Frame, end End, theirs []theirFrame, reason string) {
 	a.stacks++
 	a.frames += len(got)
 	var key strings.Builder
@@ -81,31 +88,12 @@ func (a *agreement) add(space areas, got []Frame, end End, theirs []theirFrame, 
 	for n < min(len(got), code) && a.same(&got[n], theirs[n].pc) {
 		n++
 	}
-	kind := kindOf(n, len(got), code, len(theirs), end)
-	switch {
-	case kind == weGoOn && got[0].File != nil && got[0].File.step(got[0].Offset, true).leaving:
-		kind = weGoOnLeft
-	case kind == fmt.Sprintf(theyGoOn, UnknownRegister) && emptied(&got[0], end.Register):
-		kind = theyGoOnLeft
-	}
+	kind := a.specially(kindOf(n, len(got), code, len(theirs), end), &stacks{space, stack, got, end, theirs, n, code})
 	if kind == "" {
 		a.equal++
 		return
 	}
 	a.note(kind, n, got, end, theirs[:code], theirs[code:], reason)
-}
-
-// emptied reports whether a thread is in a function that has emptied its frame, and the
-// table still has a register in the memory that it was in.
-func emptied(f *Frame, register uint8) bool {
-	if f.File == nil {
-		return false
-	}
-	s := f.File.step(f.Offset, true)
-	if s.kind != byRules || s.rules.Base != (table.Rule{Kind: table.IsRegister, Reg: AMD64SP, N: 8}) {
-		return false
-	}
-	return slices.ContainsFunc(s.rules.Others, func(r table.Rule) bool { return r.Of == register && r.Kind == table.At && r.N < -8 })
 }
 
 // inCode is how many frames of theirs are in code, before one that is not.
@@ -152,46 +140,6 @@ func kindOf(n, ours, code, all int, end End) string {
 		return weGoOn
 	}
 	return ""
-}
-
-// judgement is who is right where stacks differ, and why.
-type judgement struct {
-	with, kind string // "" is any
-	files      string // a regular expression
-	right, why string
-}
-
-// judgements are what an examination of the code has shown. What none fits is a fault.
-var judgements = []judgement{
-	{"", fmt.Sprintf(theyStray, Root), "", "ours", "nothing has called the last frame, and what is not in code is no caller"},
-	{"gdb", fmt.Sprintf(theyStray, Switch), goProgram, "ours", "the rest is on another stack, and what is not in code is no caller"},
-	{"gdb", fmt.Sprintf(theyGoOn, Root), goProgram, "both", "gdb has runtime.clone, too, the assembler code that made the thread; Go's own traceback ends at runtime.mstart as ours does"},
-	{"perf", weGoOn, goProgram, "ours", "perf has no table for Go's code; gdb has the frames that ours has"},
-	{"gdb", theyGoOnLeft, "", "gdb", "the function has its caller's registers back, and jumps; its code does not prove that, and memory below the stack pointer is not copied"},
-	{"perf", weGoOnLeft, "", "ours", "the function has its caller's registers back; perf takes them from below the stack pointer, which is not copied"},
-	{"", fmt.Sprintf(theyGoOn, NoInformation), tableless, "ours", untold + ", right or not"},
-	{"", fmt.Sprintf(theyStray, NoInformation), tableless, "ours", untold + ", wrong here"},
-	{"gdb", weGoOnAfter, tableless, "ours", followedCode + "; gdb has data for the caller"},
-	{"perf", weGoOn, tableless, "ours", followedCode + ", which perf does not do"},
-	{"perf", fmt.Sprintf(theyStray, Short), "", "ours", "both need more of the stack than was copied; perf adds the address -1"},
-}
-
-const (
-	goProgram    = "^program$"
-	tableless    = `^(lib(x264|swscale|swresample|avcodec|avutil|avfilter)\.so.*|musl)$`
-	followedCode = "the file has no table for this code, and it was followed to where it returns"
-
-	untold = "the file has no table for this code, of an assembler or of musl, and theirs is a guess"
-)
-
-func (d *difference) judge(with string) *judgement {
-	for i := range judgements {
-		j := &judgements[i]
-		if d.kind == j.kind && (j.with == "" || j.with == with) && regexp.MustCompile(j.files).MatchString(d.file) {
-			return j
-		}
-	}
-	return nil
 }
 
 // both are two stacks side by side.
@@ -241,47 +189,6 @@ func (a *agreement) report(t *testing.T, name string) {
 	}
 }
 
-// TestJudge: a frame that differs, and a stack of ours that ends early for no known
-// reason, are faults.
-func TestJudge(t *testing.T) {
-	code := areas{{Mapping: Mapping{Start: 0x1000, End: 0x2000, Exec: true}, name: "code"}}
-	stack := func(pcs ...uint64) (ours []Frame, theirs []theirFrame) {
-		for _, pc := range pcs {
-			ours, theirs = append(ours, Frame{PC: pc}), append(theirs, theirFrame{pc: pc})
-		}
-		return ours, theirs
-	}
-	for _, c := range []struct {
-		ours, theirs []uint64
-		end          Why
-		want         string
-		fault        bool
-	}{
-		{[]uint64{0x1001, 0x1002}, []uint64{0x1001, 0x1002}, Root, "", false},
-		{[]uint64{0x1001, 0x1002}, []uint64{0x1001, 0x1003}, Root, differ, true},
-		{[]uint64{0x1001}, []uint64{0x1001, 0x1002}, Root, fmt.Sprintf(theyGoOn, Root), true},
-		{[]uint64{0x1001}, []uint64{0x1001, 0x1002}, Contradiction, fmt.Sprintf(theyGoOn, Contradiction), true},
-		{[]uint64{0x1001}, []uint64{0x1001, 0x1002}, Short, fmt.Sprintf(theyGoOn, Short), true},
-		{[]uint64{0x1001, 0x1002}, []uint64{0x1001}, Root, weGoOn, true},
-		{[]uint64{0x1001, 0x1002}, []uint64{0x1001, 0x5000}, Root, weGoOnAfter, true},
-		{[]uint64{0x1001}, []uint64{0x1001, 0x5000}, Root, fmt.Sprintf(theyStray, Root), false},
-		{[]uint64{0x1001}, []uint64{0x1001, 0x5000}, Contradiction, fmt.Sprintf(theyStray, Contradiction), true},
-		{nil, []uint64{0x1001}, NoMap, fmt.Sprintf(theyGoOn, NoMap), true},
-	} {
-		a := newAgreement("gdb")
-		ours, _ := stack(c.ours...)
-		_, theirs := stack(c.theirs...)
-		a.add(code, ours, End{Why: c.end}, theirs, "")
-		kind, fault := "", false
-		for d := range a.diffs {
-			kind, fault = d.kind, d.judge("gdb") == nil
-		}
-		if kind != c.want || fault != c.fault || a.equal != 1-len(a.diffs) {
-			t.Errorf("%x and %x: %q, fault %v, want %q, %v", c.ours, c.theirs, kind, fault, c.want, c.fault)
-		}
-	}
-}
-
 // TestAgreement compares our stacks with those that .ci/compare has left in the
 // directory USTACK_COMPARE.
 func TestAgreement(t *testing.T) {
@@ -327,7 +234,7 @@ func (a *agreement) fromGDB(t *testing.T, u *Unwinder, r io.Reader) {
 		}
 		in := rec.input(space)
 		got, end := u.Unwind(in, nil)
-		a.add(space, got, end, theirs, rec.Reason)
+		a.add(space, &in.Stack, got, end, theirs, rec.Reason)
 		in.Regs = Registers{} // but for what is known of a blocked thread
 		in.Regs.Set(AMD64PC, rec.Regs[AMD64PC])
 		in.Regs.Set(AMD64SP, rec.Regs[AMD64SP])
@@ -384,16 +291,16 @@ func withPerf(t *testing.T, u *Unwinder, dir string) *agreement {
 func (a *agreement) fromPerf(u *Unwinder, space areas, s *perfSample, said perfStack) {
 	sp, _ := s.regs.Get(AMD64SP)
 	in := &Input{Machine: hostMachine, Regs: s.regs, Space: space, Stack: Stack{At: sp, Bytes: s.stack}, Max: 400}
+	got, end := u.Unwind(in, nil)
 	var theirs []theirFrame
-	for _, f := range said {
-		pc, ok := space.address(f.file, f.offset)
+	for i, f := range said {
+		pc, ok := space.address(f.file, f.offset, func(pc uint64) bool { return i < len(got) && a.same(&got[i], pc) })
 		if !ok {
 			pc = f.offset
 		}
 		theirs = append(theirs, theirFrame{pc, f.name})
 	}
-	got, end := u.Unwind(in, nil)
-	a.add(space, got, end, theirs, "")
+	a.add(space, &in.Stack, got, end, theirs, "")
 }
 
 // ownVDSO is the vDSO, which is the same in all processes.

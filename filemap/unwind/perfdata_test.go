@@ -185,15 +185,23 @@ func (a areas) with(one area) (out areas) {
 	return out
 }
 
-// address is where a place of a file is mapped; ok is false if it is not.
-func (a areas) address(name string, offset uint64) (addr uint64, ok bool) {
+// address is where a place of a file is mapped, that which is rather if there are several
+// (V8 maps its builtins again, near its code); ok is false if it is not.
+func (a areas) address(name string, offset uint64, rather func(addr uint64) bool) (addr uint64, ok bool) {
 	for i := range a {
 		m := &a[i]
-		if m.Exec && m.name == name && offset >= m.Offset && offset-m.Offset < m.End-m.Start {
-			return m.Start + offset - m.Offset, true
+		if !m.Exec || m.name != name || offset < m.Offset || offset-m.Offset >= m.End-m.Start {
+			continue
+		}
+		at := m.Start + offset - m.Offset
+		if rather(at) {
+			return at, true
+		}
+		if !ok {
+			addr, ok = at, true
 		}
 	}
-	return 0, false
+	return addr, ok
 }
 
 // perfStack is a stack of perf script.
