@@ -64,7 +64,7 @@ const (
 
 // NewProber returns a Prober.
 func NewProber(opt ProberOptions) *Prober {
-	return &Prober{opt: opt, asked: make(map[question]bool)}
+	return &Prober{opt: opt, asked: make(map[question]bool), left: perSecond}
 }
 
 // Counts counts the queries so far by result.

@@ -127,3 +127,15 @@ func TestProberBusy(t *testing.T) {
 		t.Errorf("a second later: counts %+v", n)
 	}
 }
+
+// TestProberAtOnce: the first second of a trace has as many queries as the others.
+func TestProberAtOnce(t *testing.T) {
+	p, pid := newProbing(t), os.Getpid()
+	p.now = 1000
+	if !p.Meet(pid, p.now) {
+		t.Error("it did not meet us in the first second")
+	}
+	if n := p.Counts(); n.Asked != 1 || n.Refused != 0 {
+		t.Errorf("counts %+v", n)
+	}
+}
