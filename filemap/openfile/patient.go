@@ -223,11 +223,16 @@ func (f *File) Identity() string { return identity(f.info) }
 // Info is what the kernel said of the file when it was opened.
 func (f *File) Info() os.FileInfo { return f.info }
 
+// ErrWritten is the error of a file that was written since it was opened: what it is read
+// for now may be another file than the one that was looked at before.
+var ErrWritten = errors.New("the file was written since it was opened")
+
 // ReadAt implements io.ReaderAt. After an answer that did not come in time nothing is
-// read any more: bounded.ErrSlow, or bounded.ErrRefused if too many others were slow.
+// read any more: bounded.ErrSlow, or bounded.ErrRefused if too many others were slow. What
+// is read of a file that was written since it was opened is ErrWritten.
 func (f *File) ReadAt(b []byte, off int64) (n int, err error) {
 	if f.calls == nil {
-		return f.file.ReadAt(b, off)
+		return f.readAt(b, off)
 	}
 	for n < len(b) && err == nil {
 		var k int
@@ -250,13 +255,52 @@ func (f *File) piece(b []byte, off int64) (n int, err error) {
 		n   int
 		err error
 	}{b: make([]byte, len(b))}
-	if err := f.calls.Do(func() { late.n, late.err = f.file.ReadAt(late.b, off) }); err != nil {
+	if err := f.calls.Do(func() { late.n, late.err = f.readAt(late.b, off) }); err != nil {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.gone = &fs.PathError{Op: "read", Path: f.file.Name(), Err: err}
 		return 0, f.gone
 	}
 	return copy(b, late.b[:late.n]), late.err
+}
+
+// readAt reads, and looks at the file after that: the kernel sets the time of a change before
+// it makes it (file_update_time in fs/inode.c). Not seen are a call of write(2) that was under
+// way when the file was opened, and one in the same tick before, where the times of files
+// advance in ticks (before Linux 6.13).
+func (f *File) readAt(b []byte, off int64) (n int, err error) {
+	if n, err = f.file.ReadAt(b, off); n > 0 && f.written() {
+		return 0, &fs.PathError{Op: "read", Path: f.file.Name(), Err: ErrWritten}
+	}
+	return n, err
+}
+
+// written reports whether the file has another size or time than when it was opened. New names
+// and permissions change neither.
+func (f *File) written() bool {
+	was, ok := f.info.Sys().(*syscall.Stat_t)
+	c, err := f.file.SyscallConn()
+	if err != nil || !ok {
+		return true
+	}
+	var is unix.Stat_t
+	gone := c.Control(func(fd uintptr) { err = unix.Fstat(int(fd), &is) })
+	return gone != nil || err != nil || is.Size != was.Size || is.Mtim != unix.Timespec(was.Mtim)
+}
+
+// Written reports whether the file was written since it was opened, as far as its server says.
+func (f *File) Written() bool {
+	if f.calls == nil {
+		return f.written()
+	}
+	f.mu.Lock()
+	gone := f.gone != nil
+	f.mu.Unlock()
+	if gone {
+		return false // it was read before that
+	}
+	written := new(bool) // the call may go on without us
+	return f.calls.Do(func() { *written = f.written() }) == nil && *written
 }
 
 // Close closes the file. It does not wait for the server of the file to answer.

@@ -66,3 +66,41 @@ func TestOpenerSilentServer(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestWritten: a file that is written after it was opened is not read any more, one that gets
+// another name, or other permissions, is.
+func TestWritten(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(name, []byte("before"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := NewOpener(0)
+	defer o.Close()
+	for _, limited := range []bool{false, true} {
+		f, err := o.Path(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if limited {
+			f.calls = o.calls
+		}
+		reads := func(what string, want error) {
+			t.Helper()
+			if _, err := f.ReadAt(make([]byte, 4), 1); !errors.Is(err, want) || f.Written() != (want != nil) {
+				t.Errorf("limited %v, %s: %v, want %v; written: %v", limited, what, err, want, f.Written())
+			}
+		}
+		if err := errors.Join(os.Rename(name, name+".old"), os.Link(name+".old", name), os.Chmod(name, 0o640)); err != nil {
+			t.Fatal(err)
+		}
+		reads("named anew", nil)
+		time.Sleep(20 * time.Millisecond) // times of files may advance in ticks
+		if err := os.WriteFile(name, []byte("after."), 0); err != nil {
+			t.Fatal(err)
+		}
+		reads("written", ErrWritten)
+		if err := errors.Join(f.Close(), os.Remove(name+".old")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

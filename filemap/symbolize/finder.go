@@ -32,6 +32,9 @@ func (o *object) close() {
 	}
 }
 
+// written reports whether the file was written since it was opened.
+func (o *object) written() bool { return o != nil && o.file.Written() }
+
 // lookupRoot is where files are looked for: a directory, or everything. Nothing
 // outside of a directory is opened.
 type lookupRoot struct {

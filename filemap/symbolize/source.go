@@ -154,6 +154,12 @@ func (s *source) openAlt(f *finder, o *object) *lines.Data {
 	return d
 }
 
+// written reports whether one of the files was written since it was opened. What was read of
+// it may be of different files.
+func (s *source) written() bool {
+	return s.bin.written() || s.debug.written() || s.alt.written()
+}
+
 func (s *source) close() {
 	s.alt.close()
 	s.bin.close()

@@ -126,13 +126,28 @@ func (s *Symbols) Name(f *filemap.File, offset uint64, ran bool) *symbol.Name {
 	if n := src.names[key]; n != nil {
 		return n
 	}
-	before := src.memory()
-	n := src.name(offset, ran)
+	n := s.read(src, offset, ran)
+	if src.written() {
+		s.drop(src)
+		src = s.source(f) // what is at the path now
+		s.last = src
+		if n = s.read(src, offset, ran); src.written() {
+			return &symbol.Name{Reason: symbol.Unreadable}
+		}
+	}
 	s.number(n)
 	src.names[key] = n
 	src.named += cost(n)
-	s.memory += src.memory() - before
+	s.memory += cost(n)
 	s.shrink(src)
+	return n
+}
+
+// read finds the name of an offset, and counts the memory that it takes to read the file.
+func (s *Symbols) read(src *source, offset uint64, ran bool) *symbol.Name {
+	before := src.memory()
+	n := src.name(offset, ran)
+	s.memory += src.memory() - before
 	return n
 }
 
@@ -180,19 +195,24 @@ func (s *Symbols) shrink(keep *source) {
 			}
 			return a.tick - b.tick
 		})
-		s.memory -= oldest.memory()
-		if s.last == oldest {
-			s.last = nil
-		}
-		oldest.close()
-		delete(s.files, oldest.want)
-		s.list = slices.DeleteFunc(s.list, func(x *source) bool { return x == oldest })
+		s.drop(oldest)
 	}
 	if s.memory > s.opt.Memory && len(keep.names) > 1 {
 		s.memory -= keep.named
 		keep.named = 0
 		clear(keep.names)
 	}
+}
+
+// drop closes a file.
+func (s *Symbols) drop(src *source) {
+	s.memory -= src.memory()
+	if s.last == src {
+		s.last = nil
+	}
+	src.close()
+	delete(s.files, src.want)
+	s.list = slices.DeleteFunc(s.list, func(x *source) bool { return x == src })
 }
 
 // cost returns about how many bytes a name needs.
