@@ -274,10 +274,6 @@ func (a *activity) ended(w *wait) {
 	}
 }
 
-// likeLock reports whether a wait can be one for something that one thread holds at a
-// time.
-func (w *wait) likeLock() bool { return w.cmd.PI() || w.val == 2 || w.val&futexWaiters != 0 }
-
 // doubt makes unknown what a thread does since it was seen last: something about it
 // was not seen.
 func (a *activity) doubt(tl *timeline) {

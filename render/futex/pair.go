@@ -66,6 +66,10 @@ type wait struct {
 	resumed bool
 }
 
+// likeLock reports whether a wait can be one for something that one thread holds at a
+// time.
+func (w *wait) likeLock() bool { return w.cmd.PI() || w.val == 2 || w.val&futexWaiters != 0 }
+
 // enter takes the entry into a system call.
 func (c *calls) enter(h *resolve.Pending, i int, rec *tracefs.Record) {
 	e := c.sys

@@ -117,24 +117,26 @@ type heldSample struct {
 // sampled notes where the owner ran from one time to another.
 func (h *hold) sampled(s *samples, from, to tracefs.Time) {
 	s.during(h.tid, from, to, func(stack int32) {
-		for i := range h.samples {
-			if x := &h.samples[i]; x.stack == stack {
-				x.count++
-				return
-			}
+		if h.countSample(stack) {
+			return
 		}
-		if len(h.samples) >= sampledInHold {
-			stack = stackset.Other
-			if last := &h.samples[len(h.samples)-1]; last.stack == stack {
-				last.count++
-				return
-			}
-			if len(h.samples) > sampledInHold {
-				return
-			}
+		if len(h.samples) < sampledInHold {
+			h.samples = append(h.samples, heldSample{stack, 1})
+		} else if !h.countSample(stackset.Other) {
+			h.samples = append(h.samples, heldSample{stackset.Other, 1})
 		}
-		h.samples = append(h.samples, heldSample{stack, 1})
 	})
+}
+
+// countSample counts a sample if its owner has others with that stack.
+func (h *hold) countSample(stack int32) bool {
+	for i := range h.samples {
+		if x := &h.samples[i]; x.stack == stack {
+			x.count++
+			return true
+		}
+	}
+	return false
 }
 
 // sampledSums are the samples of many holds.
