@@ -253,9 +253,7 @@ func (l *lock) merge(m *lock) {
 	l.wakers.merge(&m.wakers)
 	l.holders.merge(&m.holders)
 	l.owners.merge(&m.owners)
-	if l.turns == nil {
-		l.turns = m.turns
-	}
+	l.turns = l.turns.unite(m.turns)
 	l.read = l.read.merged(m.read)
 	if m.ownedFrom > l.ownedFrom {
 		l.owner, l.owning, l.ownedFrom, l.ownedCall, l.ownedSure = m.owner, m.owning, m.ownedFrom, m.ownedCall, m.ownedSure

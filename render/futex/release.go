@@ -43,7 +43,7 @@ func (c *calls) beginWake(th *thread, t tracefs.Time) {
 		return
 	}
 	l.active++
-	k.had = l.passes()
+	k.turn = l.passes(th.tid)
 	l.traits.wake(k.asked, k.move != nil)
 	c.holders.releasedBy(th, l)
 }
@@ -79,7 +79,7 @@ func (c *calls) wakeEnded(k *wake, t tracefs.Time, e *syscalls.Event) {
 	if l := k.lock; l != nil {
 		l.find().active--
 		if n > 0 {
-			l.find().passed(k.th.tid, k.had)
+			l.find().passed(k.turn)
 		}
 	}
 	c.sites.wakeReturned(k, n, t)

@@ -23,7 +23,7 @@ func (x *taking) enter(tid, addr, op, val int) {
 	x.line(tid, fmt.Sprintf("(uaddr: 0x%x, op: 0x%x, val: %d, utime: 0, uaddr2: 0, val3: 0xffffffff)", addr, op, val))
 }
 
-func (x *taking) exit(tid, result int) { x.line(tid, fmt.Sprintf(" -> 0x%x", result)) }
+func (x *taking) exit(tid, result int) { x.line(tid, fmt.Sprintf(" -> 0x%x", uint64(int64(result)))) }
 
 const (
 	waitBitset = 0x189 // FUTEX_WAIT_BITSET_PRIVATE | FUTEX_CLOCK_REALTIME
@@ -42,6 +42,59 @@ func inTurn(rounds int) string {
 		x.exit(next, 0)
 		x.exit(has, 1)
 		x.enter(10+(i+2)%3, after, waitBitset, 0)
+	}
+	return x.b.String()
+}
+
+// stolen: as inTurn, but each wait times out beside the wakeup, and the thread that was
+// woken finds the lock taken by one whose wait had timed out: Python's GIL on a machine with
+// fewer CPUs than threads.
+func stolen(rounds int) string {
+	x := new(taking)
+	at := map[int]int{}
+	wait := func(tid, round int) {
+		at[tid] = condAddr + 4*(round/4%2)
+		x.line(tid, fmt.Sprintf("(uaddr: 0x%x, op: 0x%x, val: 0, utime: 0x7fff0000, uaddr2: 0, val3: 0xffffffff)", at[tid], waitBitset))
+	}
+	for _, tid := range []int{11, 12, 13} {
+		wait(tid, 0)
+	}
+	has := 10
+	for i := range rounds {
+		woken := 10 + (has-9+i%2)%4
+		thief := woken // none, once in four rounds
+		if i%4 != 0 {
+			thief = 10 + (has-8-i%2)%4
+			x.exit(thief, -110)
+		}
+		x.enter(has, at[woken], wakeOp, 1)
+		x.exit(woken, 0)
+		x.exit(has, 1)
+		if thief != woken {
+			wait(woken, i)
+		}
+		wait(has, i)
+		has = thief
+	}
+	return x.b.String()
+}
+
+// workers: threads that are woken for work signal others of work that they have made, while
+// others work.
+func workers(rounds int) string {
+	x := new(taking)
+	for _, tid := range []int{10, 11, 12, 13} {
+		x.enter(tid, condAddr, waitBitset, 0)
+	}
+	for _, tid := range []int{10, 11} {
+		x.exit(tid, 0)
+	}
+	for i := range rounds {
+		from, to := 10+i%4, 10+(i+2)%4
+		x.enter(from, condAddr, wakeOp, 1)
+		x.exit(to, 0)
+		x.exit(from, 1)
+		x.enter(from, condAddr, waitBitset, 0)
 	}
 	return x.b.String()
 }
@@ -65,7 +118,8 @@ func TestTurns(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		lock       bool
-	}{{"turns", inTurn(60), true}, {"few turns", inTurn(8), false}, {"queue", queue(60), false}} {
+	}{{"turns", inTurn(60), true}, {"few turns", inTurn(8), false}, {"queue", queue(60), false},
+		{"stolen turns", stolen(60), true}, {"few stolen turns", stolen(8), false}, {"workers", workers(60), false}} {
 		for _, by := range []futex.By{futex.ByObject, futex.BySite, futex.ByKind} {
 			r := analyseText(t, futex.Options{}, "# tracer: nop\n"+c.text).Report(futex.View{By: by})
 			if r.All.Waits == 0 {

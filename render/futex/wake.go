@@ -117,7 +117,7 @@ type wake struct {
 	elsewhere     bool // it may have woken threads at another futex, too (WAKE_OP)
 	pi            bool
 	hold          *hold // that it ends, nil if there is none
-	had           int32 // whose turn it was, 0 if it was no thread's
+	turn          turn  // what it shows of turns
 	// ownedCall is when the call began from which it returned at owned.
 	ownedCall tracefs.Time
 	// passed is when the call was made that handed the lock to its thread, 0 if it was not
