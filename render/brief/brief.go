@@ -31,8 +31,7 @@ func Room(w io.Writer) int {
 // Block is some lines of a report that belong together.
 type Block struct {
 	Lines []string
-	// Rank is how important they are, 0 is most, 9 least. Blocks of one rank are cut from the last
-	// one on.
+	// Rank is how important they are, 0 is most. Blocks of one rank are cut from the last one on.
 	Rank int
 	// Title is above the lines, "" for none. It stands with at least one of them.
 	Title string
@@ -43,8 +42,6 @@ type Block struct {
 
 	kept int // lines
 }
-
-const maxRank = 9
 
 // height returns how many lines the first n of a block take.
 func (b *Block) height(n int) int {
@@ -119,7 +116,11 @@ func (s *Screen) Text(most int, more bool, see string) string {
 // choose decides how many lines of each block stand, and reports whether some do not fit
 // into room.
 func (s *Screen) choose(room int) (left bool) {
-	for rank := range maxRank + 1 {
+	last := 0
+	for i := range s.blocks {
+		last = max(last, s.blocks[i].Rank)
+	}
+	for rank := range last + 1 {
 		for i := range s.blocks {
 			b := &s.blocks[i]
 			if b.Rank != rank {

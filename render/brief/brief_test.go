@@ -17,7 +17,7 @@ func TestText(t *testing.T) {
 		var blocks []Block
 		var screen Screen
 		for n := range rnd.IntN(8) {
-			b := Block{Rank: rnd.IntN(4), Apart: rnd.IntN(2) == 0, Whole: rnd.IntN(3) == 0}
+			b := Block{Rank: rnd.IntN(12), Apart: rnd.IntN(2) == 0, Whole: rnd.IntN(3) == 0}
 			if rnd.IntN(2) == 0 {
 				b.Title = fmt.Sprintf("title %d", n)
 			}

@@ -12,12 +12,14 @@ import (
 )
 
 // The parts of a brief report by how important they are: what is left out first comes
-// last.
+// last. How far to believe the answer, that is how complete its stacks are and what was
+// lost, is never left out for more of it.
 const (
-	rankAnswer = iota
+	rankStacks = iota
+	rankLoss
+	rankAnswer
 	rankImpact
 	rankInversions
-	rankLoss
 	rankHang
 	rankHints
 	rankReach
@@ -49,7 +51,10 @@ func (s *screen) write(room int) string {
 	s.add(rankImpact, s.lines(s.impact))
 	s.add(rankInversions, s.lines(s.inversions))
 	s.tables()
-	s.add(rankReach, briefReach(s.r))
+	if reach := briefReach(s.r); len(reach) > 0 {
+		s.add(rankStacks, reach[:1])
+		s.Add(brief.Block{Lines: reach[1:], Rank: rankReach})
+	}
 	if v := &s.r.Verdict; !hangs && v.Kind == futex.CannotTell && v.Case != futex.OnlySignals {
 		s.add(rankHang, s.wrapped(s.verdict))
 	}
