@@ -355,6 +355,8 @@ func (f *finder) debugByLink(in lookupRoot, name string, bin *object, crc uint32
 		result = err.Error()
 	case !bin.id.IsZero() && !o.id.IsZero() && bin.id != o.id:
 		result = fmt.Sprintf("another file: its build ID is %s", o.id.Hex())
+	case !bin.mayName(o):
+		result = planted
 	default:
 		if err = f.linked(o.file, crc); err == nil && !bin.image.SameCode(o.image) {
 			err = errors.New(moved)
@@ -387,7 +389,11 @@ func (f *finder) alternative(from *object, path string, id []byte, tries *[]symb
 		in = f.system
 	}
 	if o := f.debugFile(in, path, want, openAlternative, tries); o != nil {
-		return o
+		if from.mayName(o) {
+			return o
+		}
+		(*tries)[len(*tries)-1].Result = planted
+		o.close()
 	}
 	hex := want.Hex()
 	list := []string{debugRoot + "/.build-id/" + hex[:2] + "/" + hex[2:] + ".debug"}

@@ -1,0 +1,34 @@
+package symbolize
+
+import (
+	"os"
+	"syscall"
+)
+
+// planted is the result for a file that other users may have put where it is.
+const planted = "another user's: not used"
+
+// mayName reports whether a file that this one points to, by .gnu_debuglink or
+// .gnu_debugaltlink, may name its functions. Any user can put a file into a directory like
+// /tmp, and give it a checksum or a build ID. So it has to belong to root, to the owner of this
+// one, or to the user of ustack. Directories that the user has named are trusted.
+func (o *object) mayName(to *object) bool {
+	if !to.in.traced {
+		return true
+	}
+	uid, ok := to.owner()
+	if !ok || uid == 0 || uid == uint32(os.Geteuid()) {
+		return ok
+	}
+	mine, ok := o.owner()
+	return ok && uid == mine
+}
+
+// owner returns the user to whom a file belongs.
+func (o *object) owner() (uid uint32, ok bool) {
+	st, ok := o.file.Info().Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, false
+	}
+	return st.Uid, true
+}
