@@ -86,8 +86,9 @@ func TestNotWoken(t *testing.T) {
 		t.Fatalf("%d futexes", len(r.Signals))
 	}
 	for _, f := range r.Signals[0].Flows {
-		if woken := f.Time == 4_921_000; woken == (f.Wake.None == "no release seen") {
-			t.Errorf("waited for %d: %q", f.Time, f.Wake.None)
+		none := r.Signals[0].Wakers[f.Wake].None
+		if woken := f.Time == 4_921_000; woken == (none == "no release seen") {
+			t.Errorf("waited for %d: %q", f.Time, none)
 		}
 	}
 }

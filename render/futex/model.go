@@ -202,9 +202,10 @@ type StackShare struct {
 	Time  tracefs.Time
 }
 
-// Flow is which waker's stack followed which waiter's.
+// Flow is which waker's stack followed which waiter's: their places in the lists of the lock,
+// WaitStacks and Wakers.
 type Flow struct {
-	Wait, Wake StackShare
+	Wait, Wake int32
 	Count      int64
 	Time       tracefs.Time
 }

@@ -25,6 +25,7 @@ type View struct {
 	Comms   []string
 
 	path *onPath // nil if unknown, or not wanted
+	bare bool    // locks have none of their parts
 }
 
 // By is what has a row of its own.
@@ -139,10 +140,12 @@ func (rp *reporter) report(v View) *Report {
 		r.PathTime, v.Sort = v.path.whole, "path"
 	}
 	r.Locks, r.LockCount = v.list(locks[0]), len(locks[0])
-	for _, l := range slices.Concat(r.Locks, r.Signals) {
-		rp.detail(l)
-		l.Course = l.lock.course.at(shift)
-		l.Holds = u.holdsOf(l, byLock)
+	if !v.bare {
+		for _, l := range slices.Concat(r.Locks, r.Signals) {
+			rp.detail(l)
+			l.Course = l.lock.course.at(shift)
+			l.Holds = u.holdsOf(l, byLock)
+		}
 	}
 	r.Threads = cut(r.Threads, v.Top)
 	r.Longest = cut(r.Longest, v.Top)
@@ -313,7 +316,7 @@ func (u *underway) folded(section int, sum *Sum, hidden *hiding) *Lock {
 
 // times lists threads by time.
 func (rp *reporter) times(list parts[int32]) []ThreadTime {
-	var out []ThreadTime
+	out := make([]ThreadTime, 0, len(list.list))
 	for _, p := range list.list {
 		out = append(out, ThreadTime{p.key, rp.tasks.commOfTID(p.key), p.Count, p.Time})
 	}
@@ -356,7 +359,6 @@ func (u *underway) threadTimes(locks []*Lock) (out []ThreadTime, rest Tally) {
 
 // flowsOf lists the stacks of a lock's waits and wakes.
 func (rp *reporter) flowsOf(out *Lock, l *lock) {
-	out.Flows = nil
 	waits, wakes := make(map[int32]*Tally), make(map[int32]*Tally)
 	sum := func(m map[int32]*Tally, id int32, t *Tally) {
 		if m[id] == nil {
@@ -368,23 +370,45 @@ func (rp *reporter) flowsOf(out *Lock, l *lock) {
 		f, t := l.flows.list[i].key, &l.flows.list[i].Tally
 		sum(waits, f.wait, t)
 		sum(wakes, f.wake, t)
-		out.Flows = append(out.Flows, Flow{rp.share(f.wait, t), rp.share(f.wake, t), t.Count, t.Time})
+	}
+	var waitAt, wakeAt map[int32]int32
+	out.WaitStacks, waitAt = rp.placedShares(waits)
+	out.Wakers, wakeAt = rp.placedShares(wakes)
+	out.Flows = make([]Flow, 0, len(l.flows.list)) // no larger: there may be many locks
+	for i := range l.flows.list {
+		f, t := l.flows.list[i].key, &l.flows.list[i].Tally
+		out.Flows = append(out.Flows, Flow{waitAt[f.wait], wakeAt[f.wake], t.Count, t.Time})
 	}
 	sorting.Func(out.Flows, func(x, y Flow) int {
-		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(y.Count, x.Count), x.Wait.compare(&y.Wait), x.Wake.compare(&y.Wake))
+		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(y.Count, x.Count), out.WaitStacks[x.Wait].compare(&out.WaitStacks[y.Wait]), out.Wakers[x.Wake].compare(&out.Wakers[y.Wake]))
 	})
-	out.WaitStacks, out.Wakers = rp.shares(waits), rp.shares(wakes)
 }
 
+// shares lists stacks by what they weigh.
 func (rp *reporter) shares(m map[int32]*Tally) []StackShare {
-	var out []StackShare
-	for id, t := range m {
-		out = append(out, rp.share(id, t))
+	list, _ := rp.placedShares(m)
+	return list
+}
+
+// placedShares is shares, with where each stack is in the list.
+func (rp *reporter) placedShares(m map[int32]*Tally) (list []StackShare, at map[int32]int32) {
+	type numbered struct {
+		StackShare
+		id int32
 	}
-	sorting.Func(out, func(x, y StackShare) int {
-		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(y.Count, x.Count), x.compare(&y))
+	all := make([]numbered, 0, len(m))
+	for id, t := range m {
+		all = append(all, numbered{rp.share(id, t), id})
+	}
+	sorting.Func(all, func(x, y numbered) int {
+		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(y.Count, x.Count), x.compare(&y.StackShare), cmp.Compare(x.id, y.id))
 	})
-	return out
+	list, at = make([]StackShare, 0, len(all)), make(map[int32]int32, len(all))
+	for i := range all {
+		at[all[i].id] = int32(i)
+		list = append(list, all[i].StackShare)
+	}
+	return list, at
 }
 
 func (rp *reporter) share(id int32, t *Tally) StackShare {

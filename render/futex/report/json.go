@@ -141,9 +141,8 @@ func lockOf(l *futex.Lock, r *futex.Report) lockJSON {
 	for _, s := range l.Course {
 		out.Slices = append(out.Slices, sliceJSON{s.At, s.Waits, s.Time})
 	}
-	for i := range l.Flows {
-		f := &l.Flows[i]
-		out.Flows = append(out.Flows, flowJSON{index(l.WaitStacks, &f.Wait), index(l.Wakers, &f.Wake), f.Count, f.Time})
+	for _, f := range l.Flows {
+		out.Flows = append(out.Flows, flowJSON{f.Wait, f.Wake, f.Count, f.Time})
 	}
 	return out
 }

@@ -164,8 +164,8 @@ type stackJSON struct {
 
 // flowJSON has the places of its stacks in wait_stacks and wakers.
 type flowJSON struct {
-	Wait  int          `json:"wait_stack"`
-	Wake  int          `json:"waker"`
+	Wait  int32        `json:"wait_stack"`
+	Wake  int32        `json:"waker"`
 	Count int64        `json:"count"`
 	Time  tracefs.Time `json:"total_ns"`
 }

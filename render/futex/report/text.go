@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -224,15 +223,9 @@ func (t *text) flows(l *futex.Lock) {
 	}
 	var out []string
 	for _, f := range l.Flows[:min(t.shown(len(l.Flows))+1, len(l.Flows))] {
-		wait, wake := index(l.WaitStacks, &f.Wait), index(l.Wakers, &f.Wake)
-		out = append(out, fmt.Sprintf("%s ← %s %s", label('a', wait), label('A', wake), phrase.Percent(f.Time, l.Time)))
+		out = append(out, fmt.Sprintf("%s ← %s %s", label('a', int(f.Wait)), label('A', int(f.Wake)), phrase.Percent(f.Time, l.Time)))
 	}
 	t.f("      %-11s %s\n", "pairs", strings.Join(out, ", "))
-}
-
-// index returns where in a list a stack is.
-func index(list []futex.StackShare, s *futex.StackShare) int {
-	return slices.IndexFunc(list, func(x futex.StackShare) bool { return x.Stack == s.Stack && x.None == s.None })
 }
 
 func (t *text) blocked() {
