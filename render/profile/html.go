@@ -65,14 +65,15 @@ func (p *Profile) writeTree(out *bufio.Writer) error {
 	first := true
 	for i := range p.samples {
 		s := &p.samples[i]
-		if s.Row == 0 || p.weight(s.Value) == 0 {
+		row := p.of(s).Row
+		if row == 0 || p.weight(s.Value) == 0 {
 			continue
 		}
 		if !first {
 			out.WriteString(",\n")
 		}
 		first = false
-		writeTriple(out, int64(numbers[t.ends[i]]), int64(s.Row-1), p.weight(s.Value))
+		writeTriple(out, int64(numbers[t.ends[i]]), int64(row-1), p.weight(s.Value))
 	}
 	out.WriteString("]}")
 	return nil // of the errors of out the first one stays

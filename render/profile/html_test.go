@@ -95,11 +95,15 @@ func TestHTML(t *testing.T) {
 func TestHTMLParts(t *testing.T) {
 	p := New(Waits)
 	a, b := p.Stack([]Frame{{Memory: "[a]"}}, nil, false), p.Stack([]Frame{{Memory: "[b]"}}, nil, false)
-	for _, s := range []Sample{
+	for _, s := range []struct {
+		stack int32
+		Labels
+		Value
+	}{
 		{a, Labels{Comm: "x", Row: 1}, Value{1, 10}}, {a, Labels{Comm: "x", Row: 2}, Value{1, 20}},
 		{b, Labels{Comm: "x", Row: 2}, Value{1, 40}}, {b, Labels{Comm: "x"}, Value{1, 80}}, {b, Labels{Comm: "y", Row: 3}, Value{1, 0}},
 	} {
-		p.Add(s.Stack, s.Labels, s.Value)
+		p.Add(s.stack, s.Labels, s.Value)
 	}
 	d := readHTML(t, written(t, p, "html", nil))
 	got := make(map[string]int64)

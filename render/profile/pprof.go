@@ -28,9 +28,10 @@ import (
 func Pprof(w io.Writer, p *Profile) error {
 	c := &converter{
 		p: p, names: newNames(p), out: &profile.Profile{SampleType: p.unit.types()},
-		stacks: make([][]*profile.Location, len(p.stacks)), mappings: make(map[sameFile]*profile.Mapping), locations: make(map[place]*profile.Location), functions: make(map[function]*profile.Function),
+		stacks: make([][]*profile.Location, len(p.stacks)), labels: make([]map[string][]string, len(p.labels)), mappings: make(map[sameFile]*profile.Mapping), locations: make(map[place]*profile.Location), functions: make(map[function]*profile.Function),
 	}
 	c.mapFiles()
+	c.out.Sample = make([]*profile.Sample, 0, len(p.samples))
 	for i := range p.samples {
 		c.sample(&p.samples[i])
 	}
@@ -56,6 +57,7 @@ type converter struct {
 	names     *names
 	out       *profile.Profile
 	stacks    [][]*profile.Location // that have been made; samples share them
+	labels    []map[string][]string // the same
 	mappings  map[sameFile]*profile.Mapping
 	locations map[place]*profile.Location
 	functions map[function]*profile.Function
@@ -126,27 +128,40 @@ func library(f *filemap.File) int {
 	return 0
 }
 
-func (c *converter) sample(s *Sample) {
-	out := &profile.Sample{Value: []int64{s.Count}, Label: make(map[string][]string)}
+func (c *converter) sample(s *sample) {
+	out := &profile.Sample{Value: []int64{s.Count}, Label: c.labelsOf(s.labels)}
 	if c.p.unit != Samples {
 		out.Value = append(out.Value, int64(s.Time))
 	}
+	if c.stacks[s.stack] == nil {
+		c.stacks[s.stack] = c.stack(s.stack)
+	}
+	out.Location = c.stacks[s.stack]
+	c.out.Sample = append(c.out.Sample, out)
+}
+
+// labelsOf returns labels by their number.
+func (c *converter) labelsOf(number int32) map[string][]string {
+	if c.labels[number] == nil {
+		c.labels[number] = labelsOf(&c.p.labels[number])
+	}
+	return c.labels[number]
+}
+
+func labelsOf(l *Labels) map[string][]string {
+	out := make(map[string][]string)
 	label := func(key, value string) {
 		if value != "" {
-			out.Label[key] = []string{valid(value)}
+			out[key] = []string{valid(value)}
 		}
 	}
-	if s.PID > 0 {
-		label("pid", strconv.Itoa(int(s.PID)))
+	if l.PID > 0 {
+		label("pid", strconv.Itoa(int(l.PID)))
 	}
-	label("comm", s.Comm)
-	label("lock", s.Lock)
-	label("wait", s.Wait)
-	if c.stacks[s.Stack] == nil {
-		c.stacks[s.Stack] = c.stack(s.Stack)
-	}
-	out.Location = c.stacks[s.Stack]
-	c.out.Sample = append(c.out.Sample, out)
+	label("comm", l.Comm)
+	label("lock", l.Lock)
+	label("wait", l.Wait)
+	return out
 }
 
 // stack returns the locations of a stack, innermost first; one at least.

@@ -51,10 +51,10 @@ type Value struct {
 	Time  tracefs.Time
 }
 
-// Sample is what one stack of one thread or lock weighs.
-type Sample struct {
-	Stack int32
-	Labels
+// sample is what one stack of one thread or lock weighs. labels is a number: samples have the
+// same over and over.
+type sample struct {
+	stack, labels int32
 	Value
 }
 
@@ -107,29 +107,29 @@ func (s *stack) incomplete() bool {
 type Profile struct {
 	unit    Unit
 	name    string // in place of the unit's, "" for that
-	samples []Sample
+	samples []sample
 	limit   int // of stacks
 
 	stacks []stack
 	frames int
 	seed   maphash.Seed
 	byHash map[uint64][]int32
-	place  map[sampleKey]int32 // in samples
+	labels []Labels         // by their number; the first ones are those of otherStacks
+	number map[Labels]int32 // in labels
+	place  map[pair]int32   // of a stack and labels in samples
 	work   []Frame
 }
 
 // Title is what pictures of it say that it shows.
 func (p *Profile) Title(text string) { p.name = text }
 
-type sampleKey struct {
-	stack int32
-	Labels
-}
+// pair is two numbers, as the key of what they have in common.
+type pair [2]int32
 
 // New returns an empty Profile.
 func New(unit Unit) *Profile {
 	return &Profile{unit: unit, limit: maxStacks, stacks: make([]stack, 1), seed: maphash.MakeSeed(),
-		byHash: make(map[uint64][]int32), place: make(map[sampleKey]int32)}
+		byHash: make(map[uint64][]int32), labels: make([]Labels, 1), number: map[Labels]int32{{}: 0}, place: make(map[pair]int32)}
 }
 
 // Stack interns a stack, innermost frame first, and returns its number. functions are
@@ -162,16 +162,20 @@ func (p *Profile) Stack(frames []Frame, functions []symbol.Function, cut bool) i
 
 // Add adds to what a stack weighs.
 func (p *Profile) Add(stack int32, l Labels, v Value) {
-	key := sampleKey{stack, l}
-	i, ok := p.place[key]
-	if !ok {
-		if stack == otherStacks || len(p.samples) >= maxSamples {
-			p.AddOther(v)
-			return
+	number, ok := p.number[l]
+	i, known := p.place[pair{stack, number}]
+	switch {
+	case ok && known:
+	case stack == otherStacks || len(p.samples) >= maxSamples:
+		p.AddOther(v)
+		return
+	default:
+		if !ok {
+			number = int32(len(p.labels))
+			p.labels = append(p.labels, l)
+			p.number[l] = number
 		}
-		i = int32(len(p.samples))
-		p.samples = append(p.samples, Sample{Stack: stack, Labels: l})
-		p.place[key] = i
+		i = p.sample(stack, number)
 	}
 	p.samples[i].add(v)
 }
@@ -179,17 +183,25 @@ func (p *Profile) Add(stack int32, l Labels, v Value) {
 // AddOther adds to what the stacks weigh that were too many to keep apart: they
 // have no labels either.
 func (p *Profile) AddOther(v Value) {
-	key := sampleKey{stack: otherStacks}
-	i, ok := p.place[key]
+	i, ok := p.place[pair{otherStacks}]
 	if !ok {
-		i = int32(len(p.samples))
-		p.samples = append(p.samples, Sample{Stack: otherStacks})
-		p.place[key] = i
+		i = p.sample(otherStacks, 0)
 	}
 	p.samples[i].add(v)
 }
 
-func (s *Sample) add(v Value) {
+// sample adds a sample and returns its number.
+func (p *Profile) sample(stack, labels int32) int32 {
+	i := int32(len(p.samples))
+	p.samples = append(p.samples, sample{stack: stack, labels: labels})
+	p.place[pair{stack, labels}] = i
+	return i
+}
+
+// of returns the labels of a sample.
+func (p *Profile) of(s *sample) *Labels { return &p.labels[s.labels] }
+
+func (s *sample) add(v Value) {
 	s.Count += v.Count
 	s.Time += v.Time
 }

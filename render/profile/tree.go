@@ -15,8 +15,8 @@ type tree struct {
 	names []string
 	byTxt map[string]int32
 	nodes []node
-	child map[edge]int32
-	ends  []int32 // by sample: the node where its stack ends
+	child map[pair]int32 // of a node, by the number of its name
+	ends  []int32        // by sample: the node where its stack ends
 }
 
 // node is a function in the place of a tree. Node 0 is the root of all.
@@ -31,19 +31,21 @@ type node struct {
 // the same stacks under different names. Samples beyond are others.
 const maxNodes = 1 << 19
 
-// edge leads from a node to the child with a name.
-type edge struct{ parent, name int32 }
-
 // newTree makes the tree of a profile: threads' names, and below them the
 // functions, outermost first. Nodes are in order of name.
 func newTree(p *Profile) *tree {
-	t := &tree{byTxt: make(map[string]int32), nodes: make([]node, 1), child: make(map[edge]int32)}
+	t := &tree{byTxt: make(map[string]int32), nodes: make([]node, 1), child: make(map[pair]int32)}
 	t.name("")
 	n := newNames(p)
-	ends := make(map[sampleKey]int32) // of what is drawn the same
+	ends, comms := make(map[pair]int32), make(map[string]int32) // of what is drawn the same
+	t.ends = make([]int32, 0, len(p.samples))
 	for i := range p.samples {
 		s := &p.samples[i]
-		key := sampleKey{s.Stack, Labels{Comm: s.Comm}}
+		comm := p.of(s).Comm
+		if _, ok := comms[comm]; !ok {
+			comms[comm] = int32(len(comms))
+		}
+		key := pair{s.stack, comms[comm]}
 		at, ok := ends[key]
 		if !ok {
 			at = t.path(p, n, s)
@@ -70,12 +72,12 @@ func newTree(p *Profile) *tree {
 }
 
 // path returns the node where a sample's stack ends.
-func (t *tree) path(p *Profile, n *names, s *Sample) int32 {
-	if s.Stack == otherStacks || len(t.nodes) >= maxNodes {
+func (t *tree) path(p *Profile, n *names, s *sample) int32 {
+	if s.stack == otherStacks || len(t.nodes) >= maxNodes {
 		return t.below(0, others)
 	}
-	at := t.below(0, commName(s.Comm))
-	st := &p.stacks[s.Stack]
+	at := t.below(0, commName(p.of(s).Comm))
+	st := &p.stacks[s.stack]
 	if st.incomplete() {
 		at = t.below(at, truncated)
 	}
@@ -105,12 +107,12 @@ func commName(comm string) string {
 
 // below returns the child of a node with a name.
 func (t *tree) below(parent int32, text string) int32 {
-	e := edge{parent, t.name(text)}
+	e := pair{parent, t.name(text)}
 	if i, ok := t.child[e]; ok {
 		return i
 	}
 	i := int32(len(t.nodes))
-	t.nodes = append(t.nodes, node{name: e.name})
+	t.nodes = append(t.nodes, node{name: e[1]})
 	t.nodes[parent].children = append(t.nodes[parent].children, i)
 	t.child[e] = i
 	return i
