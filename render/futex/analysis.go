@@ -115,7 +115,7 @@ func New(opt Options) *Analysis {
 	a := &Analysis{pool: ahead.NewPool()}
 	a.stacks.Init(opt.Stacks)
 	a.connect(&opt)
-	a.impact = newImpactLog(opt)
+	a.impact = newImpactLog(opt, &a.locks)
 	if opt.Gaps != nil {
 		a.losses.Gaps = *opt.Gaps
 		a.losses.Known, a.losses.spans.known = true, true
@@ -143,7 +143,7 @@ func (a *Analysis) connect(opt *Options) {
 	a.holders = holders{order: make(map[orderKey]*orderSeen), tasks: &a.tasks, locks: &a.locks}
 	a.splits = splits{losses: &a.losses, activity: &a.activity, holders: &a.holders}
 	a.held = held{losses: &a.losses, activity: &a.activity, log: &a.log}
-	a.log = callLog{on: opt.Calls, stacks: &a.stacks, losses: &a.losses, tasks: &a.tasks, locks: &a.locks}
+	a.log = callLog{on: opt.Calls, stacks: &a.stacks, losses: &a.losses, tasks: &a.tasks, numbered: numbering{locks: &a.locks}}
 	a.calls = calls{stacks: &a.stacks, losses: &a.losses, tasks: &a.tasks, locks: &a.locks, sites: &a.sites, holders: &a.holders, splits: &a.splits, held: &a.held, log: &a.log}
 	a.reporter = reporter{opt: *opt, stacks: &a.stacks, losses: &a.losses, tasks: &a.tasks, locks: &a.locks, sites: &a.sites, holders: &a.holders,
 		activity: &a.activity, splits: &a.splits, held: &a.held, calls: &a.calls}

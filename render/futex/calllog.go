@@ -19,20 +19,18 @@ import (
 //
 // Invariants:
 //   - buf has whole records: each was added at once.
-//   - The lock of number n is numbered[n-1], or has become a part of it.
+//   - The lock of number n is that of n-1 in numbered, or has become a part of it.
 //   - size is how much is in the file.
 type callLog struct {
 	buf      []byte
 	file     *os.File
 	size     int64
 	err      error
-	numbered []*lock // from 1; a folded lock is the one it has been folded into
-	tidy     int     // how long numbered was when they were looked through
+	numbered numbering
 
 	on     bool // calls are kept
 	lines  tracefs.LineCounter
 	stacks *stacks
-	locks  *locks
 	tasks  *tasks
 	losses *losses
 }
@@ -53,17 +51,9 @@ const (
 
 // number returns the number of a lock, 0 if it has none.
 func (g *callLog) number(l *lock) int32 {
-	if l.logged != 0 || len(g.numbered) >= maxLogLocks {
-		return l.logged
+	if l.logged == 0 && len(g.numbered.list) < maxLogLocks {
+		l.logged = g.numbered.add(l) + 1
 	}
-	if len(g.numbered) >= 2*g.tidy+1024 { // so that folded locks are not kept alive
-		for i := range g.numbered {
-			g.numbered[i] = g.numbered[i].find()
-		}
-		g.tidy = len(g.numbered)
-	}
-	g.numbered = append(g.numbered, l)
-	l.logged = int32(len(g.numbered))
 	return l.logged
 }
 
@@ -155,7 +145,7 @@ func (g *callLog) spill() {
 }
 
 // logVisitor takes what is in a log, in its order: each call with what it waited for, nil if
-// unknown.
+// unknown. What it gets is valid until it returns.
 type logVisitor struct {
 	wait func(*lock, *WaitCall) error
 	lost func(*LostTime) error
@@ -190,19 +180,19 @@ func (g *callLog) each(to logVisitor) error {
 func (r *logReader) record(kind uint64, to *logVisitor) error {
 	switch kind {
 	case logWait:
-		var c WaitCall
-		l := r.wait(&c)
+		r.lastWait = WaitCall{}
+		l := r.wait(&r.lastWait)
 		if r.err != nil {
 			return r.err
 		}
-		return to.wait(l, &c)
+		return to.wait(l, &r.lastWait)
 	case logHold:
-		var h Hold
-		l := r.hold(&h)
+		r.lastHold = Hold{}
+		l := r.hold(&r.lastHold)
 		if r.err != nil {
 			return r.err
 		}
-		return to.hold(l, &h)
+		return to.hold(l, &r.lastHold)
 	}
 	l := LostTime{Buffer: int(r.int()), CPU: int32(r.int()), From: tracefs.Time(r.int()), To: tracefs.Time(r.int()), Records: r.uint()}
 	if r.err != nil {
@@ -217,6 +207,9 @@ type logReader struct {
 	in  *bufio.Reader
 	err error
 	buf []byte
+	// What was read last is in one place each: there may be millions.
+	lastWait WaitCall
+	lastHold Hold
 }
 
 func (r *logReader) fail(err error) {
@@ -267,7 +260,7 @@ func (r *logReader) wait(c *WaitCall) (l *lock) {
 	c.PID = r.process(c.TID)
 	c.Comm = r.text()
 	if n := r.int(); n > 0 {
-		l = r.log.numbered[n-1]
+		l = r.log.numbered.list[n-1]
 	}
 	c.HasLock, c.Address, c.Shared = r.bool(), r.uint(), r.bool()
 	c.From = tracefs.Time(r.int())
@@ -293,5 +286,5 @@ func (g *callLog) drop() {
 	if g.file != nil {
 		_ = g.file.Close()
 	}
-	g.buf, g.file, g.size, g.err, g.numbered, g.tidy = nil, nil, 0, nil, nil, 0
+	g.buf, g.file, g.size, g.err, g.numbered = nil, nil, 0, nil, numbering{locks: g.numbered.locks}
 }

@@ -3,6 +3,7 @@ package futex_test
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -172,6 +173,26 @@ func TestWaitCallsSpill(t *testing.T) {
 	}
 	if err := a.WaitCalls(r, v, func(*futex.WaitCall) error { again++; return nil }, nil); err != nil || again != waits {
 		t.Errorf("%d calls when they are asked for again: %v", again, err)
+	}
+	a.DropCalls()
+}
+
+// TestWaitCallsMemory: reading calls back takes no memory for each.
+func TestWaitCallsMemory(t *testing.T) {
+	const waits, most = 20_000, 2000
+	var h hostile
+	h.passBy(waits, 0)
+	a := analyseText(t, futex.Options{Calls: true}, h.b.String())
+	r := a.Report(futex.View{})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	n := 0
+	if err := a.WaitCalls(r, futex.View{}, func(*futex.WaitCall) error { n++; return nil }, nil); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if pieces := after.Mallocs - before.Mallocs; n != waits || pieces > most {
+		t.Errorf("%d pieces of memory for %d calls, want %d at most", pieces, n, most)
 	}
 	a.DropCalls()
 }

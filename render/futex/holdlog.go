@@ -60,7 +60,7 @@ func (g *callLog) held(h *hold, gaps *lost.Gaps) {
 // hold reads a hold.
 func (r *logReader) hold(h *Hold) (l *lock) {
 	if n := r.int(); n > 0 {
-		l = r.log.numbered[n-1]
+		l = r.log.numbered.list[n-1]
 	}
 	h.TID = int32(r.int())
 	h.Comm = r.text()
@@ -73,7 +73,7 @@ func (r *logReader) hold(h *Hold) (l *lock) {
 
 // EachHold calls hold for each contended hold that Holds of the locks in the report count,
 // in the order of their ends, without what the owner did. The report must have been made by
-// Report with View.Top 0. It needs Options.Calls.
+// Report with View.Top 0. It needs Options.Calls. A hold is valid until hold returns.
 func (a *Analysis) EachHold(r *Report, hold func(*Hold) error) error {
 	shown := r.shown()
 	return a.log.each(logVisitor{

@@ -136,6 +136,29 @@ func TestWakesGone(t *testing.T) {
 	runtime.KeepAlive(text)
 }
 
+// TestNumberedLocks: the logs of calls have no locks that were too many to keep apart.
+func TestNumberedLocks(t *testing.T) {
+	const locks, most = 20_000, 4 << 20
+	var h hostile
+	h.passBy(locks, 8)
+	text := h.b.String()
+	bounded := futex.Options{Threads: 256, Locks: 256}
+	kept := func(opt futex.Options) int64 {
+		before := heap()
+		a := analyseText(t, opt, text)
+		defer runtime.KeepAlive(a)
+		return heap() - before
+	}
+	without := kept(bounded)
+	for _, opt := range []futex.Options{{Impact: true}, {Calls: true}} {
+		opt.Threads, opt.Locks = bounded.Threads, bounded.Locks
+		if more := kept(opt) - without; more > most {
+			t.Errorf("%+v: %d bytes more are kept of %d locks, want %d at most", opt, more, locks, most)
+		}
+	}
+	runtime.KeepAlive(text)
+}
+
 // heap is how much memory is in use.
 func heap() int64 {
 	runtime.GC()

@@ -18,8 +18,9 @@ import (
 // impactLog fills a Log for package impact, whose locks have numbers.
 type impactLog struct {
 	log     *impact.Log // nil if it is not wanted
-	locks   []*lock     // nil for ones that were not known when they were released
+	locks   numbering   // nil for ones that were not known when they were released
 	unknown map[threadKey]int32
+	whole   *impact.Path // of the whole trace, nil if it was not looked for
 	// forOrder is set if it is wanted only as far as it is whole.
 	forOrder bool
 }
@@ -30,8 +31,8 @@ type threadKey struct {
 	key lockKey
 }
 
-func newImpactLog(opt Options) impactLog {
-	g := impactLog{unknown: make(map[threadKey]int32)}
+func newImpactLog(opt Options, lk *locks) impactLog {
+	g := impactLog{unknown: make(map[threadKey]int32), locks: numbering{locks: lk}}
 	switch {
 	case opt.Impact:
 		g.log = impact.NewLog(0)
@@ -52,11 +53,11 @@ func (g *impactLog) drop() {
 	}
 }
 
-// number returns the number of a lock, which may become another's part later.
+// number returns the number of a lock, which may become another's part later; -1 if it has none
+// and the log has no room for what it is used for.
 func (g *impactLog) number(l *lock) int32 {
-	if l.inLog == 0 {
-		g.locks = append(g.locks, l)
-		l.inLog = int32(len(g.locks))
+	if l.inLog == 0 && !g.log.Full() {
+		l.inLog = g.locks.add(l) + 1
 	}
 	return l.inLog - 1
 }
@@ -69,32 +70,33 @@ const maxUnknown = 1 << 14
 func (g *impactLog) later(at threadKey) int32 {
 	n, ok := g.unknown[at]
 	if !ok {
-		if len(g.unknown) >= maxUnknown {
+		if len(g.unknown) >= maxUnknown || g.log.Full() {
 			return -1
 		}
-		n = int32(len(g.locks))
-		g.locks = append(g.locks, nil)
+		n = g.locks.add(nil)
 		g.unknown[at] = n
 	}
 	return n
 }
 
 // isLock reports whether one thread at a time holds what has a number.
-func (g *impactLog) isLock(n int32) bool { return g.locks[n] != nil && g.locks[n].kind().exclusive() }
+func (g *impactLog) isLock(n int32) bool {
+	return g.locks.list[n] != nil && g.locks.list[n].kind().exclusive()
+}
 
 // settle finds the locks that have become one: each has the number of the first.
-func (g *impactLog) settle(lk *locks) {
+func (g *impactLog) settle() {
 	for at, n := range g.unknown {
-		g.locks[n] = lk.known(at.th, at.key)
+		g.locks.list[n] = g.locks.locks.known(at.th, at.key)
 	}
 	first := make(map[*lock]int32)
-	names := make([]int32, len(g.locks))
-	for n, l := range g.locks {
+	names := make([]int32, len(g.locks.list))
+	for n, l := range g.locks.list {
 		names[n] = -1
 		if l == nil {
 			continue
 		}
-		g.locks[n] = l.find()
+		g.locks.list[n] = l.find()
 		if _, ok := first[l.find()]; !ok {
 			first[l.find()] = int32(n)
 		}
@@ -206,28 +208,51 @@ func (l ImpactLock) joins() int {
 	return 0
 }
 
+// find returns the critical path between two places. That of the whole trace is found once.
+func (g *impactLog) find(from, to string) (*impact.Path, error) {
+	if from != "" || to != "" {
+		return impact.Find(g.log, from, to, g.isLock)
+	}
+	var err error
+	if g.whole == nil {
+		g.whole, err = impact.Find(g.log, "", "", g.isLock)
+	}
+	return g.whole, err
+}
+
+// impactRows are the rows of a report, and the row of each lock.
+type impactRows struct {
+	stacks *stacks
+	list   []*Lock
+	of     map[*lock]*Lock
+}
+
+func (a *Analysis) impactRows() *impactRows {
+	r := a.reporter.report(View{bare: true})
+	rows := &impactRows{&a.stacks, slices.Concat(r.Locks, r.Signals), make(map[*lock]*Lock)}
+	for _, l := range rows.list {
+		for _, part := range l.parts {
+			rows.of[part.find()] = l
+		}
+	}
+	return rows
+}
+
 // Impact finds what the run time depends on, after a report: Options.Impact is needed.
 func (a *Analysis) Impact(v ImpactView) *Impact {
 	out := &Impact{Changes: v.WhatIf}
-	a.impact.settle(&a.locks)
-	r := a.reporter.report(View{})
-	rows := make(map[*lock]*Lock)
-	for _, l := range slices.Concat(r.Locks, r.Signals) {
-		for _, part := range l.parts {
-			rows[part.find()] = l
-		}
-	}
-	row := func(n int32) *Lock { return rows[a.impact.locks[n]] }
-	if out.Path, out.Err = impact.Find(a.impact.log, v.From, v.To, a.impact.isLock); out.Err != nil {
+	a.impact.settle()
+	if out.Path, out.Err = a.impact.find(v.From, v.To); out.Err != nil {
 		return out
 	}
+	rows := a.impactRows()
 	times := make(map[*Lock]tracefs.Time)
 	for _, part := range out.Path.Locks {
-		if l := row(part.Lock); l != nil {
+		if l := rows.of[a.impact.locks.list[part.Lock]]; l != nil {
 			times[l] += part.Time
 		}
 	}
-	for _, l := range slices.Concat(r.Locks, r.Signals) {
+	for _, l := range rows.list {
 		if t := times[l]; t > 0 || l.Contends() {
 			out.Locks = append(out.Locks, ImpactLock{l, t})
 		}
@@ -235,40 +260,61 @@ func (a *Analysis) Impact(v ImpactView) *Impact {
 	sorting.StableFunc(out.Locks, func(x, y ImpactLock) int {
 		return cmp.Or(cmp.Compare(x.joins(), y.joins()), cmp.Compare(y.Time, x.Time))
 	})
-	if len(v.WhatIf) == 0 {
-		return out
+	if len(v.WhatIf) > 0 {
+		out.Prediction, out.Err = a.impact.predict(v, rows)
 	}
+	return out
+}
+
+// predict replays what the log has with the changes that are asked for.
+func (g *impactLog) predict(v ImpactView, rows *impactRows) (*impact.Prediction, error) {
 	changes := make(map[int32]impact.Change)
 	for _, c := range v.WhatIf {
 		found := false
-		for n := range a.impact.locks {
-			if l := row(int32(n)); l != nil && a.impact.isLock(int32(n)) && l.called(c.Lock) {
-				changes[int32(n)] = c
-				found = true
-			}
+		for _, l := range rows.list {
+			l.asked = l.exclusive() && rows.called(l, c.Lock)
+			found = found || l.asked
 		}
 		if !found {
-			out.Err = fmt.Errorf("--what-if: no lock that one thread holds at a time is called %q", c.Lock)
-			return out
+			return nil, fmt.Errorf("--what-if: no lock that one thread holds at a time is called %q", c.Lock)
+		}
+		for n, l := range g.locks.list { // a lock has none if the log was full
+			if row := rows.of[l]; row != nil && row.asked && g.isLock(int32(n)) {
+				changes[int32(n)] = c
+			}
 		}
 	}
-	out.Prediction, out.Err = impact.Predict(a.impact.log, v.From, v.To, a.impact.isLock, changes)
-	return out
+	return impact.Predict(g.log, v.From, v.To, g.isLock, changes)
+}
+
+// exclusive reports whether one thread at a time holds a futex of a row.
+func (l *Lock) exclusive() bool {
+	for _, part := range l.parts {
+		if part.find().kind().exclusive() {
+			return true
+		}
+	}
+	return false
 }
 
 // called reports whether a user can mean a lock: by its number in the report, its
 // address, its variable or a function that waits for it.
-func (l *Lock) called(name string) bool {
+func (rows *impactRows) called(l *Lock, name string) bool {
 	if name == fmt.Sprint(l.Rank) || name == fmt.Sprintf("#%d", l.Rank) || name == fmt.Sprintf("%#x", l.Address) {
 		return l.Contends() || strings.HasPrefix(name, "0x")
 	}
 	if l.Variable != nil && l.Variable.Name == name {
 		return true
 	}
-	for i := range l.WaitStacks {
-		if s := l.WaitStacks[i].Stack; s != nil && slices.ContainsFunc(s.Frames, func(f Frame) bool { return f.Name != nil && f.Name.Function == name }) {
+	for i := range l.lock.flows.list {
+		if passes(rows.stacks.Get(l.lock.flows.list[i].key.wait), name) {
 			return true
 		}
 	}
 	return false
+}
+
+// passes reports whether a stack, nil if there is none, has a function of a name.
+func passes(s *Stack, function string) bool {
+	return s != nil && slices.ContainsFunc(s.Frames, func(f Frame) bool { return f.Name != nil && f.Name.Function == function })
 }

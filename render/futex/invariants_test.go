@@ -275,8 +275,8 @@ func (hs *holders) check() error {
 
 // check returns what of the invariants does not hold.
 func (g *callLog) check() error {
-	for _, l := range g.locks.all {
-		if n := int(l.logged); l.parent == nil && n > 0 && (n > len(g.numbered) || g.numbered[n-1].find() != l) {
+	for _, l := range g.numbered.locks.all {
+		if n := int(l.logged); l.parent == nil && n > 0 && (n > len(g.numbered.list) || g.numbered.list[n-1].find() != l) {
 			return fmt.Errorf("lock %#x has number %d, which is another one's", l.key.addr, n)
 		}
 	}

@@ -160,6 +160,7 @@ type Lock struct {
 	lock   *lock
 	parts  []*lock
 	wanted bool // by the View
+	asked  bool // what would be if it were otherwise
 }
 
 // Contends reports whether waits on it are for a lock.

@@ -1,7 +1,6 @@
 package futex
 
 import (
-	"ustack/render/futex/impact"
 	"ustack/tracefs"
 )
 
@@ -29,14 +28,14 @@ func (a *Analysis) path() *onPath {
 	if a.impact.log == nil || a.losses.Gaps.Any() || a.losses.refused > 0 {
 		return nil
 	}
-	a.impact.settle(&a.locks)
-	found, err := impact.Find(a.impact.log, "", "", a.impact.isLock)
+	a.impact.settle()
+	found, err := a.impact.find("", "")
 	if err != nil || found.Unknown*mostUnknown > found.To-found.From {
 		return nil
 	}
 	p := &onPath{locks: make(map[*lock]tracefs.Time), whole: found.To - found.From}
 	for _, part := range found.Locks {
-		if l := a.impact.locks[part.Lock]; l != nil {
+		if l := a.impact.locks.list[part.Lock]; l != nil {
 			p.locks[l.find()] += part.Time
 		}
 	}

@@ -53,7 +53,7 @@ func (c *WaitCall) Slept() bool {
 // WaitCalls calls wait for each call that waits at a lock that is in the report,
 // which must have been made with View.Top 0; calls that have ended in the order in
 // which they did, then calls that have not. It calls lost for each time in which
-// records were lost. It needs Options.Calls.
+// records were lost. It needs Options.Calls. A call is valid until wait returns.
 func (a *Analysis) WaitCalls(r *Report, v View, wait func(*WaitCall) error, lost func(*LostTime) error) error {
 	shown := r.shown()
 	// Futexes that were too many to keep are left out if not all are wanted.
@@ -109,7 +109,7 @@ func (g *callLog) call(w *wait, from, to tracefs.Time, r Result) WaitCall {
 	if w.lock != nil {
 		l := w.lock.find()
 		c.HasLock, c.Address, c.Shared = true, l.key.addr, l.key.shared
-		if g.locks.folded(l) {
+		if g.numbered.locks.folded(l) {
 			c.HasLock = false
 		}
 	}

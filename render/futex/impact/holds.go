@@ -9,9 +9,9 @@ import (
 // hold is one thread's use of a lock: it asked for it, got it and released it. One that
 // it got without waiting has asked == got, which is an estimate: at earliest low.
 type hold struct {
-	lock                 int32
 	asked, got, released tracefs.Time
 	low                  tracefs.Time
+	lock                 int32
 	waited               bool
 }
 

@@ -58,7 +58,7 @@ func NewLog(most int) *Log {
 
 func (l *Log) add(e entry) {
 	l.last = max(l.last, e.at)
-	if len(l.list) >= l.most {
+	if l.Full() {
 		l.dropped++
 		return
 	}
@@ -132,6 +132,9 @@ func (l *Log) Len() int { return len(l.list) }
 
 // Lacks reports whether something is missing: records were lost, or there was no room.
 func (l *Log) Lacks() bool { return l.lossy || l.dropped > 0 }
+
+// Full reports whether there is no room for more.
+func (l *Log) Full() bool { return len(l.list) >= l.most }
 
 // Switches reports whether there is a switch.
 func (l *Log) Switches() bool { return l.switches }

@@ -122,7 +122,7 @@ func (a *activity) last(from, to tracefs.Time) (last *thread) {
 			continue
 		}
 		for i := th.at(to); i >= 0; i-- {
-			if s := &th.list[i]; s.state == running {
+			if s := th.segment(i); s.state == running {
 				if end := min(s.to, to); end > at {
 					at, last = end, th
 				}
@@ -149,7 +149,7 @@ func (w *walk) step(t tracefs.Time) tracefs.Time {
 			return w.p.From
 		}
 	}
-	s := &w.th.list[i]
+	s := w.th.segment(i)
 	from := max(s.from, w.p.From)
 	switch {
 	case s.state == running:
@@ -182,13 +182,13 @@ func (w *walk) known(tid int32, t tracefs.Time) bool {
 	if i < 0 {
 		return false
 	}
-	s := &th.list[i]
+	s := th.segment(i)
 	if s.state == running {
 		return true
 	}
 	// That it came on its CPU is not in the trace: waking is the first that shows it. What
 	// was before has a length, and no jump leads away from it at once.
-	return i+1 < len(th.list) && th.list[i+1].from == t && th.list[i+1].state == running && (s.state != blocked || s.waker <= 0)
+	return i+1 < len(th.list) && th.list[i+1].from == t && th.list[i+1].state() == running && (s.state != blocked || s.waker <= 0)
 }
 
 // add adds a part of the path, and charges it to the lock that it is for.

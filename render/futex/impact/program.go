@@ -91,8 +91,8 @@ func (a *activity) marks(th *thread, from, to tracefs.Time) (list []mark) {
 // waker.
 func (a *activity) awaits(p *program, th *thread, marks map[int32][]mark, from, to tracefs.Time, idle *idle) {
 	for i := range th.list {
-		s := &th.list[i]
-		if s.state != blocked || s.from < from || s.to > to || th.waitsForHold(s) {
+		s := th.segment(i)
+		if s.state != blocked || s.from < from || s.to > to || th.waitsForHold(&s) {
 			continue
 		}
 		waker := a.threads[s.waker]
@@ -100,8 +100,8 @@ func (a *activity) awaits(p *program, th *thread, marks map[int32][]mark, from, 
 			continue
 		}
 		end, late := s.to, tracefs.Time(0)
-		if i+1 < len(th.list) && th.list[i+1].state == runnable {
-			end = th.list[i+1].to
+		if i+1 < len(th.list) && th.list[i+1].state() == runnable {
+			end = th.segment(i + 1).to
 			late = idle.between(s.to, end)
 		}
 		e := int32(p.events)
@@ -188,10 +188,11 @@ const maxSets = 64
 // was idle or others had it.
 func (th *thread) late(t tracefs.Time, idle *idle) tracefs.Time {
 	i := th.at(t)
-	for ; i >= 0 && th.list[i].state == running; i-- {
+	for ; i >= 0 && th.list[i].state() == running; i-- {
 	}
-	if i >= 0 && th.list[i].state == runnable {
-		return idle.between(th.list[i].from, th.list[i].to)
+	if i >= 0 && th.list[i].state() == runnable {
+		s := th.segment(i)
+		return idle.between(s.from, s.to)
 	}
 	return 0
 }
@@ -202,7 +203,7 @@ func (p *program) spend(ops []op, th *thread, from, to tracefs.Time, set int32, 
 		return ops
 	}
 	for i := max(th.at(from+1), 0); i < len(th.list) && th.list[i].from < to; i++ {
-		s := &th.list[i]
+		s := th.segment(i)
 		d := min(s.to, to) - max(s.from, from)
 		if d <= 0 {
 			continue
@@ -247,8 +248,8 @@ func (a *activity) idle() *idle {
 		if len(th.calls) == 0 {
 			continue
 		}
-		for _, s := range th.list {
-			if s.state == running && s.to > s.from {
+		for i := range th.list {
+			if s := th.segment(i); s.state == running && s.to > s.from {
 				all = append(all, change{s.from, 1}, change{s.to, -1})
 			}
 		}

@@ -36,7 +36,7 @@ func (a *activity) scatter(from, to tracefs.Time) float64 {
 			count(th.holds[i].released)
 		}
 		for i := range th.list {
-			if th.list[i].state == blocked {
+			if th.list[i].state() == blocked {
 				count(th.list[i].from)
 			}
 		}

@@ -25,18 +25,37 @@ type segment struct {
 	lock     int32
 }
 
+// packed is a segment as a thread keeps it, in 16 bytes: there may be a million. It ends where
+// the next one begins. what is its lock, and in the lowest stateBits its state.
+type packed struct {
+	from  tracefs.Time
+	waker int32
+	what  int32
+}
+
+const stateBits = 2
+
+func pack(from tracefs.Time, s state) packed {
+	return packed{from: from, waker: -1, what: -1<<stateBits | int32(s)}
+}
+
+func (p *packed) state() state    { return state(p.what & (1<<stateBits - 1)) }
+func (p *packed) become(s state)  { p.what = p.what&^(1<<stateBits-1) | int32(s) }
+func (p *packed) waitFor(l int32) { p.what = l<<stateBits | int32(p.state()) }
+
 // call is a thread's use of a lock.
 type call struct {
 	at   tracefs.Time
-	kind kind // waits, returns or wakes
 	lock int32
+	kind kind // waits, returns or wakes
 	ok   bool
 }
 
 // thread is what one thread has done, in order and without holes.
 type thread struct {
 	tid    int32
-	list   []segment
+	list   []packed
+	end    tracefs.Time // of the last one
 	calls  []call
 	holds  []hold
 	in     int32 // the lock of its call, -1 for none
@@ -77,9 +96,7 @@ func read(l *Log, isLock func(int32) bool) *activity {
 		if len(l.list) > 0 && l.dropped > 0 {
 			th.set(l.list[len(l.list)-1].at, unknown)
 		}
-		if n := len(th.list); n > 0 {
-			th.list[n-1].to = to
-		}
+		th.end = to
 	}
 	a.findHolds(isLock)
 	return a
@@ -143,22 +160,30 @@ func (th *thread) does(e *entry) {
 
 func (th *thread) now() state {
 	if n := len(th.list); n > 0 {
-		return th.list[n-1].state
+		return th.list[n-1].state()
 	}
 	return unknown
 }
 
-// set begins a segment.
-func (th *thread) set(t tracefs.Time, s state) *segment {
-	if n := len(th.list); n > 0 {
-		if last := &th.list[n-1]; last.from == t {
-			last.state, last.waker, last.lock = s, -1, -1
-			return last
-		}
-		th.list[n-1].to = t
+// segment returns what a thread does, by its index.
+func (th *thread) segment(i int) segment {
+	p, to := &th.list[i], th.end
+	if i+1 < len(th.list) {
+		to = th.list[i+1].from
 	}
-	th.list = append(th.list, segment{from: t, to: t, state: s, waker: -1, lock: -1})
-	return &th.list[len(th.list)-1]
+	return segment{from: p.from, to: to, state: p.state(), waker: p.waker, lock: p.what >> stateBits}
+}
+
+// set begins a segment.
+func (th *thread) set(t tracefs.Time, s state) *packed {
+	n := len(th.list)
+	if n > 0 && th.list[n-1].from == t {
+		n--
+		th.list[n] = pack(t, s)
+	} else {
+		th.list = append(th.list, pack(t, s))
+	}
+	return &th.list[n]
 }
 
 func (th *thread) leaves(t tracefs.Time, state byte) {
@@ -169,8 +194,7 @@ func (th *thread) leaves(t tracefs.Time, state byte) {
 		th.set(t, unknown)
 		th.ended = true
 	default:
-		s := th.set(t, blocked)
-		s.lock = th.in
+		th.set(t, blocked).waitFor(th.in)
 		if th.woken { // on its way
 			th.wakes(t, th.by)
 		}
@@ -180,7 +204,7 @@ func (th *thread) leaves(t tracefs.Time, state byte) {
 
 func (th *thread) comes(t tracefs.Time) {
 	if th.now() == blocked { // what woke it was not seen
-		th.list[len(th.list)-1].state = unknown
+		th.list[len(th.list)-1].become(unknown)
 	}
 	th.woken = false
 	th.set(t, running)
@@ -202,7 +226,7 @@ func (th *thread) wakes(t tracefs.Time, waker int32) {
 // forget makes unknown what the thread does since its last event: records were lost.
 func (th *thread) forget(t tracefs.Time) {
 	if n := len(th.list); n > 0 {
-		th.list[n-1].state = unknown
+		th.list[n-1].become(unknown)
 		th.set(t, unknown)
 	}
 	th.in, th.woken = -1, false
@@ -211,7 +235,7 @@ func (th *thread) forget(t tracefs.Time) {
 
 // at returns the index of the segment that a time ends in, -1 if there is none.
 func (th *thread) at(t tracefs.Time) int {
-	n, _ := slices.BinarySearchFunc(th.list, t, func(s segment, t tracefs.Time) int {
+	n, _ := slices.BinarySearchFunc(th.list, t, func(s packed, t tracefs.Time) int {
 		if s.from < t {
 			return -1
 		}

@@ -117,6 +117,7 @@ type collector struct {
 	shown   []*waiter      // in the order of their lines
 	doubt   map[int32]bool // threads of which it is not certain that they still wait
 	longest [2]longest[keptWait]
+	last    keptWait // that was read
 	gaps    longest[futex.LostTime]
 	words   *words
 	out     timeLines
@@ -213,13 +214,14 @@ func (c *collector) choose() {
 func (c *collector) keep(w *futex.WaitCall) error {
 	th := c.threads[threadKey{w.PID, w.TID}]
 	if th != nil && th.line >= 0 && (w.Slept() || w.Result == futex.NoReturn) {
-		c.longest[section(w)].add(keptWait{th, *w}, c.duration(w))
+		c.last = keptWait{th, *w}
+		c.longest[section(w)].add(&c.last, c.duration(w))
 	}
 	return nil
 }
 
 func (c *collector) lost(l *futex.LostTime) error {
-	c.gaps.add(*l, l.To-l.From)
+	c.gaps.add(l, l.To-l.From)
 	return nil
 }
 

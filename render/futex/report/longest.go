@@ -26,16 +26,17 @@ type sized[T any] struct {
 	thing  T
 }
 
-func (l *longest[T]) add(thing T, length tracefs.Time) {
+// add adds a thing, which is copied if it is kept.
+func (l *longest[T]) add(thing *T, length tracefs.Time) {
 	if l.seen++; length <= l.shortest && len(l.list) >= l.most {
-		l.drop(&thing)
+		l.drop(thing)
 		return
 	}
 	x := new(sized[T])
 	if n := len(l.free) - 1; n >= 0 {
 		x, l.free = l.free[n], l.free[:n]
 	}
-	*x = sized[T]{length, l.seen, thing}
+	*x = sized[T]{length, l.seen, *thing}
 	l.list = append(l.list, x)
 	if len(l.list) > 2*l.most {
 		l.cut()
