@@ -5,6 +5,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -41,20 +42,28 @@ type mappedFile struct {
 	err error
 	// unsure: it was the mapping's file if the mapping has stayed.
 	unsure bool
+	// keep: the file is to be kept by pin, see pins. It is negative if it is not.
+	keep bool
+	pin  int
+	over atomic.Bool // read has come to its end, or is left alone
 }
 
 func newMappedFile(r *Reader, pid int, m *Mapping) *mappedFile {
-	return &mappedFile{proc: r.opt.Proc, pid: pid, m: *m, memory: r.memory}
+	return &mappedFile{proc: r.opt.Proc, pid: pid, m: *m, memory: r.memory, pin: -1}
 }
 
 // read reads the build ID.
 func (f *mappedFile) read() {
+	defer f.leave()
 	fd, err := f.open()
 	if err != nil {
 		f.err = err
 		return
 	}
 	defer closeFD(fd)
+	if f.keep {
+		f.pin = pinOf(f.proc, fd)
+	}
 	f.id, f.err = elfid.Read(fdReader(fd))
 }
 

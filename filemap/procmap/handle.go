@@ -54,6 +54,7 @@ func (h *Handle) Close() {
 // address, until it returns false. m is valid during the call.
 func (h *Handle) Each(fn func(m *Mapping) bool) error {
 	h.r.nextRound()
+	defer h.r.opt.IDs.endRound()
 	return h.wrap(h.each(fn))
 }
 
@@ -72,6 +73,7 @@ func (h *Handle) Next(addr uint64) (m Mapping, ok bool, err error) {
 // one begins a new round: the handle may stay open for long.
 func (h *Handle) one(addr, next uint64) (m Mapping, ok bool, err error) {
 	h.r.nextRound()
+	defer h.r.opt.IDs.endRound()
 	err = h.r.sure(func() error {
 		m.End = 0 // of nothing before
 		ok, err = h.find(addr, next, &m)

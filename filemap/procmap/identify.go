@@ -1,7 +1,5 @@
 package procmap
 
-import "ustack/filemap/elfid"
-
 // Build IDs are read from the files that are mapped, never asked of the kernel
 // (build_id_size of PROCMAP_QUERY, include/uapi/linux/fs.h), on no version of it.
 // For that question the kernel reads and parses a file that any user can have
@@ -45,27 +43,29 @@ func (h *Handle) identify(m *Mapping) {
 	}
 	ids, system := h.r.opt.IDs, h.system(m)
 	q := ids.ask(h.as, m, system.watched)
-	id, ok := h.fileID(m, system)
-	if !ok {
+	f := newMappedFile(h.r, h.as, m)
+	f.keep = system.apart && !q.guarded
+	if !h.fileID(m, f, system) {
 		return
 	}
-	m.BuildID = id
+	m.BuildID, q.pin = f.id, f.pin
 	if system.apart {
 		ids.answer(q, m)
 	}
 }
 
 // fileID reads the build ID from the file that is mapped, the zero ID if it has
-// none. ok is false if the file could not be had.
-func (h *Handle) fileID(m *Mapping, system fileSystem) (id elfid.ID, ok bool) {
-	f := newMappedFile(h.r, h.as, m)
+// none. It reports whether the file could be had.
+func (h *Handle) fileID(m *Mapping, f *mappedFile, system fileSystem) bool {
 	if !h.r.opt.IDs.readBounded(f, system.disk) {
-		return elfid.ID{}, false
+		f.leave()
+		return false
 	}
-	if f.err != nil || f.unsure && !h.stillMapped(m) {
-		return elfid.ID{}, false
+	if f.err == nil && (!f.unsure || h.stillMapped(m)) {
+		return true
 	}
-	return f.id, true
+	unpin(f.pin)
+	return false
 }
 
 // stillMapped reports whether the mapping is what it was, so that what its link

@@ -50,6 +50,7 @@ type IDs struct {
 	// whenever something was dropped.
 	base, highest uint32
 	asked         int64
+	pins          pins // of the answers of this round that are not guarded
 }
 
 // answer is what asking for a build ID gave.
@@ -66,6 +67,7 @@ type answer struct {
 type question struct {
 	guarded bool
 	forgets uint64
+	pin     int // keeps the file from being another one; negative for none
 }
 
 // Bounds on the answers that are kept.
@@ -86,11 +88,19 @@ func NewIDs(guard Guard) *IDs {
 func (c *IDs) SetGuard(g Guard) { c.guard = g }
 
 // nextRound ends what was learned of files that no guard watches: their inode
-// numbers may have gone to other files since.
+// numbers may have gone to other files since, and can from now on.
 func (c *IDs) nextRound() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.round++
+	c.pins.release()
+}
+
+// endRound ends a round, see pins. There may be no IDs.
+func (c *IDs) endRound() {
+	if c != nil {
+		c.nextRound()
+	}
 }
 
 // Forget starts a new generation of a file: it is no longer what it was.
@@ -210,7 +220,7 @@ func (c *IDs) lookup(m *Mapping) bool {
 func (c *IDs) ask(pid int, m *Mapping, watch bool) question {
 	c.mu.Lock()
 	c.asked++
-	q := question{forgets: c.forgets}
+	q := question{forgets: c.forgets, pin: -1}
 	c.mu.Unlock()
 	if watch && c.guard != nil {
 		of, watched := *m, new(bool) // the call may go on without us
@@ -237,8 +247,14 @@ func (c *IDs) answer(q question, m *Mapping) {
 		m.Generation++
 	}
 	c.highest = max(c.highest, m.Generation)
-	c.known[file] = answer{
+	a := answer{
 		name: m.Name, id: m.BuildID, generation: m.Generation, round: c.round,
 		guarded: q.guarded && q.forgets == c.forgets,
 	}
+	if a.guarded {
+		unpin(q.pin)
+	} else if !c.pins.add(q.pin) {
+		a.round-- // it is not for others
+	}
+	c.known[file] = a
 }

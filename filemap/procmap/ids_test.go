@@ -285,7 +285,12 @@ func TestIDs(t *testing.T) {
 	file := func(id elfid.ID) *Mapping {
 		return &Mapping{Dev: Dev{8, 1}, Inode: 5, Name: "/lib/x", BuildID: id}
 	}
-	ask := func(c *IDs, m *Mapping) uint32 { c.answer(c.ask(1, m, true), m); return m.Generation }
+	ask := func(c *IDs, m *Mapping) uint32 {
+		q := c.ask(1, m, true)
+		q.pin = pinOf("/proc", 0)
+		c.answer(q, m)
+		return m.Generation
+	}
 	known := func(c *IDs, name string) (elfid.ID, uint32, bool) {
 		m := Mapping{Dev: Dev{8, 1}, Inode: 5, Name: name}
 		ok := c.lookup(&m)

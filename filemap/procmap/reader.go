@@ -205,6 +205,7 @@ type Process struct {
 // Process reads a process's mappings into p, whose memory it uses again.
 func (r *Reader) Process(pid int, p *Process) error {
 	r.nextRound()
+	defer r.opt.IDs.endRound()
 	if err := r.process(pid, p); err != nil {
 		return &processError{pid, err}
 	}

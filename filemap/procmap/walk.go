@@ -61,6 +61,7 @@ func (r *Reader) Walk(pids []int, fn func(p *Process, err error) error) (Counts,
 		return c, err
 	}
 	r.nextRound()
+	defer r.opt.IDs.endRound()
 	var p Process
 	for _, e := range list {
 		err := r.listed(e, &p)
