@@ -202,6 +202,16 @@ func Local(fd int) bool {
 	return unix.Fstatfs(fd, &system) == nil && (isDisk(&system) || system.Type == unix.OVERLAYFS_SUPER_MAGIC)
 }
 
+// Numbered reports whether the number of an inode is one file's on the file system of a file:
+// programs that serve a file system give any number. Such a server may be asked for that.
+func Numbered(fd int) bool {
+	var system unix.Statfs_t
+	if unix.Fstatfs(fd, &system) != nil {
+		return false
+	}
+	return system.Type != unix.FUSE_SUPER_MAGIC && system.Type != unix.V9FS_MAGIC // virtiofs has FUSE's
+}
+
 // File is a file that is read with a time limit, if need be. It may be used by
 // several goroutines.
 type File struct {

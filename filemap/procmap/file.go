@@ -69,7 +69,7 @@ func (f *mappedFile) read() {
 
 // open opens the very file that is mapped, never another one with its name:
 // through map_files, which the kernel resolves by the mapping, or else by its
-// path as the process sees it, if device and inode are right.
+// path as the process sees it, if device and inode are right and show that.
 func (f *mappedFile) open() (int, error) {
 	defer privilege.RaiseIn(f.proc).Lower()
 	// The name has no leading zeros (proc_map_files_lookup in fs/proc/base.c).
@@ -95,6 +95,9 @@ func (f *mappedFile) openAs(path string, byMapping bool) (int, error) {
 	}
 	if err := openfile.Check(at); err != nil {
 		return -1, err
+	}
+	if !byMapping && !openfile.Numbered(at) {
+		return -1, unix.ESTALE
 	}
 	f.unsure = !sameFile(&st, &f.m)
 	if f.unsure && !(byMapping && hidesDevice(at)) {

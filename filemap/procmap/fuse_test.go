@@ -53,3 +53,19 @@ func TestSilentServer(t *testing.T) {
 		}
 	})
 }
+
+// TestServersFile: the number of an inode proves nothing where a server gives it. The link of
+// the mapping leads to the mapped file, its path need not.
+func TestServersFile(t *testing.T) {
+	elf, err := os.ReadFile(buildWith(t, "lib.so", "-Wl,--build-id=0x0badcafe"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := fusetest.Start(t, elf)
+	m := checkAt(t, mapFile(t, s.Path, unix.PROT_READ|unix.PROT_EXEC), s.Path, File)
+	f := newMappedFile(needText(t, Options{}), os.Getpid(), &m)
+	if fd, err := f.openAs("/proc/self/root"+m.Name, false); err == nil {
+		_ = unix.Close(fd)
+		t.Error("the file at the path is taken for the mapped one")
+	}
+}

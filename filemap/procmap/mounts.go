@@ -14,8 +14,9 @@ import (
 type fileSystem struct {
 	// apart: an inode number is one file. On btrfs it is not: a snapshot has the
 	// numbers of its origin, and /proc/PID/maps shows one device for all
-	// subvolumes. On overlayfs a file that was written has the number of the one of
-	// the lower layer, which processes may still have mapped (mappedFile.check).
+	// subvolumes. A server in user space, or of a host, gives any number. On
+	// overlayfs a file that was written has the number of the one of the lower
+	// layer, which processes may still have mapped (mappedFile.check).
 	apart bool
 	// watched: inotify sees all that changes, and looking at a file takes no
 	// longer than the machine needs.
@@ -118,7 +119,12 @@ func (ms *mounts) read(r *Reader, process string) {
 // ones that only this kernel changes (local in filemap/watch), and where an inode
 // number is one file.
 func systemOf(kind string, dev Dev) fileSystem {
-	s := fileSystem{apart: kind != "btrfs" && kind != "overlay"}
+	name, _, _ := strings.Cut(kind, ".") // the server's
+	switch name {
+	case "btrfs", "overlay", "fuse", "fuseblk", "virtiofs", "9p":
+		return fileSystem{}
+	}
+	s := fileSystem{apart: true}
 	switch kind {
 	case "ext2", "ext3", "ext4", "xfs", "f2fs", "squashfs", "erofs", "iso9660", "jffs2", "ubifs":
 		s.watched, s.disk = true, dev.Major != 0

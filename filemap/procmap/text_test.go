@@ -169,12 +169,12 @@ func TestSystemOf(t *testing.T) {
 		{"tmpfs", none, fileSystem{apart: true, watched: true}},
 		{"overlay", none, fileSystem{}},
 		{"btrfs", none, fileSystem{}},
-		{"fuse.sshfs", none, fileSystem{apart: true}},
-		{"fuse", none, fileSystem{apart: true}},
-		{"fuseblk", disk, fileSystem{apart: true}},
+		{"fuse.sshfs", none, fileSystem{}},
+		{"fuse", none, fileSystem{}},
+		{"fuseblk", disk, fileSystem{}},
 		{"nfs4", none, fileSystem{apart: true}},
-		{"9p", none, fileSystem{apart: true}},
-		{"virtiofs", none, fileSystem{apart: true}},
+		{"9p", none, fileSystem{}},
+		{"virtiofs", none, fileSystem{}},
 		{"zfs", none, fileSystem{apart: true}},
 	} {
 		if got := systemOf(test.kind, test.dev); got != test.want {

@@ -117,7 +117,7 @@ func (f *namedFile) read() {
 	}
 	defer unix.Close(at)
 	var st unix.Stat_t
-	if err := unix.Fstat(at, &st); err != nil || !isOf(&st, &f.m) || openfile.Check(at) != nil || !time.Unix(st.Ctim.Unix()).Before(f.wall.Add(-coarse)) {
+	if err := unix.Fstat(at, &st); err != nil || !isOf(&st, &f.m) || openfile.Check(at) != nil || !openfile.Numbered(at) || !time.Unix(st.Ctim.Unix()).Before(f.wall.Add(-coarse)) {
 		return
 	}
 	f.found.version = versionOf(&st)

@@ -109,3 +109,22 @@ func TestSilentServer(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 }
+
+// TestServersInode: a server can have another file at the path by now, of the same number.
+func TestServersInode(t *testing.T) {
+	library, err := os.ReadFile(mappedLibrary(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := fusetest.Start(t, library)
+	var st unix.Stat_t
+	if err := unix.Stat(s.Path, &st); err != nil {
+		t.Fatal(err)
+	}
+	var c completer
+	m := procmap.Mapping{Name: s.Path, Inode: st.Ino, Dev: procmap.Dev{Major: unix.Major(st.Dev), Minor: unix.Minor(st.Dev)}}
+	c.complete(os.Getpid(), &m, time.Now().Add(time.Second))
+	if !m.BuildID.IsZero() || len(c.known) != 0 {
+		t.Errorf("%+v", m)
+	}
+}
