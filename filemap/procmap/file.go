@@ -42,14 +42,14 @@ type mappedFile struct {
 	err error
 	// unsure: it was the mapping's file if the mapping has stayed.
 	unsure bool
-	// keep: the file is to be kept by pin, see pins. It is negative if it is not.
+	// keep: the file is to be kept by pin.
 	keep bool
-	pin  int
+	pin  pin
 	over atomic.Bool // read has come to its end, or is left alone
 }
 
 func newMappedFile(r *Reader, pid int, m *Mapping) *mappedFile {
-	return &mappedFile{proc: r.opt.Proc, pid: pid, m: *m, memory: r.memory, pin: -1}
+	return &mappedFile{proc: r.opt.Proc, pid: pid, m: *m, memory: r.memory, pin: pin{fd: -1}}
 }
 
 // read reads the build ID.

@@ -64,7 +64,7 @@ func (h *Handle) fileID(m *Mapping, f *mappedFile, system fileSystem) bool {
 	if f.err == nil && (!f.unsure || h.stillMapped(m)) {
 		return true
 	}
-	unpin(f.pin)
+	f.pin.drop()
 	return false
 }
 

@@ -61,13 +61,14 @@ type answer struct {
 	round      uint32
 	guarded    bool
 	stale      bool
+	pin        pin // if it is not guarded
 }
 
 // question is a build ID being asked for.
 type question struct {
 	guarded bool
 	forgets uint64
-	pin     int // keeps the file from being another one; negative for none
+	pin     pin // keeps the file from being another one
 }
 
 // Bounds on the answers that are kept.
@@ -207,7 +208,7 @@ func (c *IDs) lookup(m *Mapping) bool {
 	defer c.mu.Unlock()
 	a, ok := c.known[FileID{m.Dev, m.Inode}]
 	// Another name can be another file that got the number.
-	if !ok || a.stale || a.name != m.Name || !a.guarded && a.round != c.round {
+	if !ok || a.stale || a.name != m.Name || !a.guarded && (a.round != c.round || !a.pin.same()) {
 		return false
 	}
 	m.BuildID, m.Generation = a.id, a.generation
@@ -220,7 +221,7 @@ func (c *IDs) lookup(m *Mapping) bool {
 func (c *IDs) ask(pid int, m *Mapping, watch bool) question {
 	c.mu.Lock()
 	c.asked++
-	q := question{forgets: c.forgets, pin: -1}
+	q := question{forgets: c.forgets, pin: pin{fd: -1}}
 	c.mu.Unlock()
 	if watch && c.guard != nil {
 		of, watched := *m, new(bool) // the call may go on without us
@@ -249,10 +250,10 @@ func (c *IDs) answer(q question, m *Mapping) {
 	c.highest = max(c.highest, m.Generation)
 	a := answer{
 		name: m.Name, id: m.BuildID, generation: m.Generation, round: c.round,
-		guarded: q.guarded && q.forgets == c.forgets,
+		guarded: q.guarded && q.forgets == c.forgets, pin: q.pin,
 	}
 	if a.guarded {
-		unpin(q.pin)
+		q.pin.drop()
 	} else if !c.pins.add(q.pin) {
 		a.round-- // it is not for others
 	}

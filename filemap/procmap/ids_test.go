@@ -285,9 +285,14 @@ func TestIDs(t *testing.T) {
 	file := func(id elfid.ID) *Mapping {
 		return &Mapping{Dev: Dev{8, 1}, Inode: 5, Name: "/lib/x", BuildID: id}
 	}
+	exe, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer exe.Close()
 	ask := func(c *IDs, m *Mapping) uint32 {
 		q := c.ask(1, m, true)
-		q.pin = pinOf("/proc", 0)
+		q.pin = pinOf("/proc", int(exe.Fd()))
 		c.answer(q, m)
 		return m.Generation
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -108,4 +109,35 @@ func openFiles(t *testing.T) int {
 		t.Fatal(err)
 	}
 	return len(list)
+}
+
+// TestWrittenBetween: while all processes are read, a file can be written in place, and mapped by
+// a process that is read later.
+func TestWrittenBetween(t *testing.T) {
+	first := buildWith(t, "first.so", "-Wl,--build-id=0xaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")
+	second := buildWith(t, "second.so", "-Wl,--build-id=0xbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb")
+	content, err := os.ReadFile(second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := &changing{t: t, name: filepath.Join(t.TempDir(), "library.so")}
+	defer file.end()
+	bothSources(t, Options{Filter: Filter{Perms: Exec}, IDs: NewIDs(nil)}, func(t *testing.T, r *Reader) {
+		file.t = t
+		file.become(first)
+		time.Sleep(30 * time.Millisecond) // so that the file is not young
+		want := []byte{0xaa}
+		if _, err := r.Walk([]int{os.Getpid(), os.Getpid()}, func(p *Process, err error) error {
+			if err != nil {
+				return err
+			}
+			if id := idIn(p, file.name); len(id) != 20 || !bytes.HasPrefix(id, want) {
+				t.Errorf("the build ID is %x, not %x...", id, want)
+			}
+			want = []byte{0xbb}
+			return os.WriteFile(file.name, content, 0o700)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
