@@ -50,3 +50,50 @@ func TestWrittenRestless(t *testing.T) {
 		}
 	}
 }
+
+// TestWrittenShares: what a process had mapped at many times stays about as large as it was,
+// when a file that was mapped all the time is written.
+func TestWrittenShares(t *testing.T) {
+	const mappings, changes = 300, 300
+	s := New()
+	s.Exec(1, "large", 0)
+	at := tracefs.Time(1)
+	for i := range uint64(mappings) {
+		m := mapping(i<<16, i<<16+0x1000, 0, "/library")
+		m.BuildID, _ = elfid.New(append(make([]byte, 19), 1))
+		s.MapExact(1, &m, at)
+		at++
+	}
+	from := at
+	for range changes {
+		m := mapping(0x8000, 0x9000, 0, "/plugin")
+		s.MapExact(1, &m, at)
+		s.Unmap(1, 0x8000, 0x9000, at+1)
+		at += 2
+	}
+	before := distinct(s.Space(1))
+	s.Written(func(f *File) bool { return f.Name == "/library" }, from)
+	if after := distinct(s.Space(1)); after > 2*before+mappings {
+		t.Errorf("%d different nodes, and %d before", after, before)
+	}
+	if p, ok := s.Lookup(1, 0x10000, at); !ok || !p.Mapping.File.BuildID.IsZero() {
+		t.Errorf("%+v, %v", p.Mapping, ok)
+	}
+}
+
+// distinct counts the nodes that the mappings of all times consist of.
+func distinct(s *Space) int {
+	seen := make(map[*node]bool)
+	var count func(n *node)
+	count = func(n *node) {
+		if n != nil && !seen[n] {
+			seen[n] = true
+			count(n.left)
+			count(n.right)
+		}
+	}
+	for _, v := range s.Versions() {
+		count(v.Mappings.root)
+	}
+	return len(seen)
+}
