@@ -32,13 +32,17 @@ func Named(name string) (*os.File, error) {
 	if below(name) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: ErrKernel}
 	}
-	return open(name, func() (int, error) {
-		fd, err := unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS})
-		if err == unix.ENOSYS || err == unix.EPERM { // before Linux 5.6, or for a filter
-			return unix.Open(name, unix.O_PATH|unix.O_CLOEXEC, 0)
-		}
-		return fd, err
-	})
+	return open(name, func() (int, error) { return AtPath(name) })
+}
+
+// AtPath opens a path alone, not the target of a link of /proc: that need not be in our mount
+// namespace.
+func AtPath(name string) (fd int, err error) {
+	fd, err = unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS})
+	if err == unix.ENOSYS || err == unix.EPERM { // before Linux 5.6, or for a filter
+		return unix.Open(name, unix.O_PATH|unix.O_CLOEXEC, 0)
+	}
+	return fd, err
 }
 
 // Path opens a file by a path that the user has named, or in a directory that the

@@ -146,6 +146,7 @@ func Open(spaces *space.Spaces, opt Options) (*Band, error) {
 			b.History.log.vdso(opt.VDSO)
 		}
 	}
+	b.completer.mounts = watchMounts(clock) // before the first record
 	b.rings.findProbes()
 	if err := b.rings.open(); err != nil {
 		return nil, errors.Join(err, b.Close())
@@ -224,5 +225,6 @@ func (b *Band) Close() error {
 	}
 	b.rings.list = nil
 	b.files.stamps.close()
+	b.completer.mounts.close()
 	return err
 }

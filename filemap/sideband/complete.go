@@ -23,6 +23,8 @@ import (
 type completer struct {
 	reader *procmap.Reader // nil if there is none
 	calls  *bounded.Calls  // that open files by their path; nil before the first
+	mounts mounts
+	asked  []suspect // files that may not have been mapped all the time
 	known  map[string]fileID
 }
 
@@ -30,6 +32,8 @@ type completer struct {
 type fileID struct {
 	version version
 	id      elfid.ID
+	// at is a time since which the file was at its path, unless mounts have changed.
+	at tracefs.Time
 }
 
 // version identifies a file, and shows whether it was written meanwhile.
@@ -49,19 +53,27 @@ const (
 	coarse = 20 * time.Millisecond
 )
 
-// complete gives a mapping the build ID of its file. wall is about when it was
-// made.
-func (c *completer) complete(pid int, m *procmap.Mapping, wall time.Time) {
+// complete gives a mapping that was made at t the build ID of its file.
+func (c *completer) complete(pid int, m *procmap.Mapping, t tracefs.Time) {
 	if !m.Kind.HasFile() || m.Inode == 0 || !strings.HasPrefix(m.Name, "/") || inKernel(m.Name) {
 		return
 	}
 	if m.Kind == procmap.File {
-		if id, ok := c.byPath(m, wall); ok {
+		if id, ok := c.byPath(m, t); ok {
 			m.BuildID = id
 			return
 		}
 	}
-	c.ask(pid, m, wall)
+	if c.ask(pid, m, wall(t, c.mounts.clock)); m.BuildID.IsZero() || c.mounts.stays(m.Dev) {
+		return
+	}
+	if len(c.asked) >= maxStamped {
+		m.BuildID = elfid.ID{}
+		return
+	}
+	f := suspect{in: pid, start: m.Start, at: t, looked: perf.Now(c.mounts.clock)}
+	f.mappedFile = mappedFile{m.Name, m.BuildID}
+	c.asked = append(c.asked, f)
 }
 
 // bounded makes the calls that a server can hold up. A process can have any file
@@ -83,15 +95,17 @@ func inKernel(name string) bool {
 // byPath reads the ID of the file that has the name here, if that is the one,
 // and was not changed since it was mapped. The process need not exist any more.
 // By now the path can lead to a file whose server does not answer.
-func (c *completer) byPath(m *procmap.Mapping, wall time.Time) (id elfid.ID, ok bool) {
-	f := &namedFile{m: *m, wall: wall}
+func (c *completer) byPath(m *procmap.Mapping, t tracefs.Time) (id elfid.ID, ok bool) {
+	f := &namedFile{m: *m, wall: wall(t, c.mounts.clock)}
 	f.known, f.isKnown = c.known[m.Name]
-	if c.bounded().Do(f.read) != nil || !f.ok {
+	f.isKnown = f.isKnown && c.mounts.stand(m.Dev, f.known.at)
+	if c.bounded().Do(f.read) != nil || !f.ok || !c.mounts.stand(m.Dev, t) {
 		return elfid.ID{}, false
 	}
 	if c.known == nil || len(c.known) >= maxKnown {
 		c.known = make(map[string]fileID)
 	}
+	f.found.at = t
 	c.known[m.Name] = f.found
 	return f.found.id, true
 }
@@ -111,13 +125,16 @@ type namedFile struct {
 // read reads the ID, unless it is known.
 func (f *namedFile) read() {
 	// The path alone is opened first, which does nothing to devices and pipes.
-	at, err := unix.Open(f.m.Name, unix.O_PATH|unix.O_CLOEXEC, 0)
+	at, err := openfile.AtPath(f.m.Name)
 	if err != nil {
 		return
 	}
 	defer unix.Close(at)
 	var st unix.Stat_t
-	if err := unix.Fstat(at, &st); err != nil || !isOf(&st, &f.m) || openfile.Check(at) != nil || !openfile.Numbered(at) || !time.Unix(st.Ctim.Unix()).Before(f.wall.Add(-coarse)) {
+	if err := unix.Fstat(at, &st); err != nil || !isOf(&st, &f.m) || openfile.Check(at) != nil || !openfile.Numbered(at) || !ownDevice(systemOf(at)) {
+		return
+	}
+	if !time.Unix(st.Ctim.Unix()).Before(f.wall.Add(-coarse)) {
 		return
 	}
 	f.found.version = versionOf(&st)
@@ -130,8 +147,7 @@ func (f *namedFile) read() {
 
 // isOf reports whether a mapping maps a file.
 func isOf(st *unix.Stat_t, m *procmap.Mapping) bool {
-	dev := procmap.Dev{Major: unix.Major(uint64(st.Dev)), Minor: unix.Minor(uint64(st.Dev))}
-	return st.Mode&unix.S_IFMT == unix.S_IFREG && st.Ino == m.Inode && dev == m.Dev
+	return st.Mode&unix.S_IFMT == unix.S_IFREG && st.Ino == m.Inode && deviceOf(st) == m.Dev
 }
 
 // readID reads the ID of a file by the descriptor of its path, the zero ID if

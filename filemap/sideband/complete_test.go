@@ -14,6 +14,8 @@ import (
 	"ustack/filemap/elfid"
 	"ustack/filemap/fusetest"
 	"ustack/filemap/procmap"
+	"ustack/tracefs"
+	"ustack/tracefs/perf"
 )
 
 // TestIDOfTheDead: the build ID of a program that has ended, and that the kernel
@@ -85,7 +87,7 @@ func TestInKernel(t *testing.T) {
 	}
 	var c completer
 	m := procmap.Mapping{Name: "/proc/self/exe", Inode: 1, Start: 0x1000, End: 0x2000}
-	c.complete(os.Getpid(), &m, time.Now())
+	c.complete(os.Getpid(), &m, perf.Now(0))
 	if !m.BuildID.IsZero() || len(c.known) != 0 {
 		t.Errorf("%+v", m)
 	}
@@ -101,7 +103,7 @@ func TestSilentServer(t *testing.T) {
 	s.Silence()
 	c := completer{calls: bounded.New(10 * time.Millisecond)}
 	m := procmap.Mapping{Name: s.Path, Inode: st.Ino, Dev: procmap.Dev{Major: unix.Major(st.Dev), Minor: unix.Minor(st.Dev)}}
-	c.complete(os.Getpid(), &m, time.Now())
+	c.complete(os.Getpid(), &m, perf.Now(0))
 	if !m.BuildID.IsZero() || len(c.known) != 0 {
 		t.Errorf("%+v", m)
 	}
@@ -121,9 +123,10 @@ func TestServersInode(t *testing.T) {
 	if err := unix.Stat(s.Path, &st); err != nil {
 		t.Fatal(err)
 	}
-	var c completer
+	c := completer{mounts: watchMounts(0)}
+	defer c.mounts.close()
 	m := procmap.Mapping{Name: s.Path, Inode: st.Ino, Dev: procmap.Dev{Major: unix.Major(st.Dev), Minor: unix.Minor(st.Dev)}}
-	c.complete(os.Getpid(), &m, time.Now().Add(time.Second))
+	c.complete(os.Getpid(), &m, perf.Now(0)+tracefs.Time(time.Second))
 	if !m.BuildID.IsZero() || len(c.known) != 0 {
 		t.Errorf("%+v", m)
 	}

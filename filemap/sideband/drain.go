@@ -70,8 +70,9 @@ func (b *Band) read() {
 		b.collect(d)
 		b.apply(d)
 		b.drained = d.Until
+		answered := b.files.settleAsked(b.drained)
 		b.files.findUnheld(b.drained)
-		if settled := b.files.settleFresh(b.drained); b.files.settleSuspects(b.drained) && settled {
+		if settled := b.files.settleFresh(b.drained); b.files.settleSuspects(b.drained) && settled && answered {
 			break
 		}
 		if n == mostPasses-1 {
@@ -202,7 +203,7 @@ func (b *Band) record(r *perf.Record) {
 		}
 		file := recordedFileOf(b, r)
 		if m.Kind.HasFile() && m.BuildID.IsZero() {
-			b.completer.complete(r.PID, &m, wall(r.Time, b.clock))
+			b.completer.complete(r.PID, &m, r.Time)
 		}
 		b.files.unsure(&m)
 		heaped(b, r, &m)

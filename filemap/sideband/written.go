@@ -198,11 +198,16 @@ func (l *pathLook) look() {
 }
 
 // reportsInode reports whether a file has the device and the number in stat(2) that the kernel
-// has for it elsewhere. Those of btrfs have a device for each subvolume, those of an overlay are
-// mapped as the files below. One whose file system cannot be seen counts as one of these.
+// has for it elsewhere, see ownDevice. One whose file system cannot be seen does not.
 func reportsInode(path string) bool {
 	var s unix.Statfs_t
-	return unix.Statfs(path, &s) == nil && s.Type != unix.BTRFS_SUPER_MAGIC && s.Type != unix.OVERLAYFS_SUPER_MAGIC
+	return unix.Statfs(path, &s) == nil && ownDevice(int64(s.Type))
+}
+
+// ownDevice reports whether files of a type of file system have its device in stat(2). Those of
+// btrfs have one for each subvolume, those of an overlay are mapped as the files below.
+func ownDevice(kind int64) bool {
+	return kind != unix.BTRFS_SUPER_MAGIC && kind != unix.OVERLAYFS_SUPER_MAGIC
 }
 
 // linkOf returns the link of a mapping.
