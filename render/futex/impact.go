@@ -220,6 +220,15 @@ func (g *impactLog) find(from, to string) (*impact.Path, error) {
 	return g.whole, err
 }
 
+// ahead finds the critical path of the whole trace, if it is wanted, while there is no report
+// yet: each takes much memory. Impact reports what is wrong with it.
+func (g *impactLog) ahead() {
+	if g.log != nil && !g.forOrder {
+		g.settle()
+		_, _ = g.find("", "")
+	}
+}
+
 // impactRows are the rows of a report, and the row of each lock.
 type impactRows struct {
 	stacks *stacks
