@@ -73,17 +73,26 @@ func TestLiveReleases(t *testing.T) {
 		command []string
 		least   int // of a hundred releases, how many have a whole stack on a machine that is busy with others
 		some    bool
+		tries   int
 	}{
-		{"few", []string{"-b", "8192"}, []string{tagged, "4", "400", "10", "3"}, 30, false},
-		{"copy", []string{"-b", "8192", "--unwind=copy"}, []string{tagged, "4", "400", "10", "3"}, 30, false},
-		{"many", []string{"-b", "32768"}, []string{tagged, "2", "100000", "1", "500"}, 0, true},
-		{"lossy", []string{"-b", "8"}, []string{tagged, "8", "20000", "1", "50"}, 0, false},
+		{"few", []string{"-b", "8192"}, []string{tagged, "4", "400", "10", "3"}, 30, false, 1},
+		{"copy", []string{"-b", "8192", "--unwind=copy"}, []string{tagged, "4", "400", "10", "3"}, 30, false, 1},
+		{"many", []string{"-b", "32768"}, []string{tagged, "2", "100000", "1", "500"}, 0, true, 1},
+		{"lossy", []string{"-b", "8"}, []string{tagged, "8", "20000", "1", "50"}, 0, false, 10},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			text := liveReleases(t, test.flags, test.command...)
-			lines, all, whole := releasesOf(t, text)
-			c := newLabTruth(t, work).check(test.name, bytes.NewReader(lines))
-			t.Logf("%d of %d releases are whole: %v", whole, all, c)
+			var all, whole int
+			var c *labCounts
+			// Of a program that wakes without end, all copies can be lost: then nothing was tried.
+			for range test.tries {
+				var lines []byte
+				lines, all, whole = releasesOf(t, liveReleases(t, test.flags, test.command...))
+				c = newLabTruth(t, work).check(test.name, bytes.NewReader(lines))
+				t.Logf("%d of %d releases are whole: %v", whole, all, c)
+				if c.right+c.wrong+c.impossible > 0 {
+					break
+				}
+			}
 			if c.wrong+c.impossible > 0 || c.right == 0 || whole*100 < test.least*all || test.some && whole*2 > all {
 				t.Errorf("%d of %d releases are whole: %v", whole, all, c)
 			}
