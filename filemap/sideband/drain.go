@@ -64,6 +64,7 @@ func (b *Band) drain() {
 // Drain, and so is all that is as new.
 func (b *Band) read() {
 	d := &b.found
+	b.completer.mounts.look()
 	for n := range mostPasses {
 		known := b.drained
 		d.Until = b.Now()

@@ -66,13 +66,16 @@ func (ms *mounts) stand(dev procmap.Dev, t tracefs.Time) bool {
 	if ms.stays(dev) {
 		return true
 	}
-	if ms.changed == nil {
-		return false
-	}
-	if ms.changed() {
+	ms.look()
+	return ms.changed != nil && ms.since <= t
+}
+
+// look sees the changes until now. The sooner one is seen, the fewer mappings may have been made
+// before it.
+func (ms *mounts) look() {
+	if ms.changed != nil && ms.changed() {
 		ms.since = perf.Now(ms.clock)
 	}
-	return ms.since <= t
 }
 
 // stays reports whether a device has one file system as long as we run.

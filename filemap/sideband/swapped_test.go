@@ -112,6 +112,31 @@ func TestMountsChanged(t *testing.T) {
 	}
 }
 
+// TestMountBefore: a mount that came before the Drain before a mapping takes no build ID from that.
+func TestMountBefore(t *testing.T) {
+	b, _ := openBand(t, Options{})
+	b.completer.calls = bounded.New(time.Minute)
+	path := filepath.Join(t.TempDir(), "library")
+	withoutNotes(t, mappedLibrary(t), path)
+	b.completer.mounts.own = nil
+	came := true
+	b.completer.mounts.changed = func() (changed bool) {
+		changed, came = came, false
+		return changed
+	}
+	time.Sleep(3 * coarse) // or the file might be younger than its mapping
+	drain(t, b)
+	at := reserve(t, page)
+	mapLibrary(t, path, at)
+	made := b.Now()
+	mapLibrary(t, path, at) // it is not known by the mapping alone
+	drain(t, b)
+	p, ok := b.History.Lookup(os.Getpid(), uint64(uintptr(at)), made)
+	if !ok || p.Mapping.File.Name != path || p.Mapping.File.BuildID.IsZero() {
+		t.Errorf("the mapping is of %+v, %v", p.Mapping, ok)
+	}
+}
+
 // TestMountTable: what is mounted and unmounted is seen, once.
 func TestMountTable(t *testing.T) {
 	ms := watchMounts(unix.CLOCK_MONOTONIC)
