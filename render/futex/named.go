@@ -77,19 +77,13 @@ var kindFunctions = [...]kindFunction{
 	{"Mutex::lock_contended", Mutex}, {"RwLock::read_contended", RWLock}, {"RwLock::write_contended", RWLock},
 	{"Condvar::wait_optional_timeout", Condvar}, {"Parker::park", Signal}, {"Parker::park_timeout", Signal}, {"Once::wait", Signal}, {"Once::call", Signal},
 	{"SpinningMutex::LockSlow", Mutex}, {"SpinningMutex::FutexWait", Mutex},
+	{"base_internal::SpinLock::SlowLock", Mutex},
+	{"g_mutex_lock", Mutex}, {"g_mutex_lock_slowpath", Mutex}, {"g_cond_wait", Condvar}, {"g_cond_wait_until", Condvar},
 }
-
-// compilerParts begin the suffixes that compilers give to the name of a part or a
-// copy of a function.
-var compilerParts = [...]string{".part.", ".isra.", ".constprop.", ".cold"}
 
 // kindOf returns what a function waits for.
 func kindOf(function string) (Kind, bool) {
-	name, _, _ := strings.Cut(function, "(")
-	name, _, _ = strings.Cut(name, "@")
-	for _, part := range compilerParts {
-		name, _, _ = strings.Cut(name, part)
-	}
+	name := symbol.Path(function)
 	bare := strings.TrimLeft(name, "_")
 	for i := range kindFunctions {
 		f := &kindFunctions[i]

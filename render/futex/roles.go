@@ -73,10 +73,7 @@ func stackRole(s *Stack) (*role, *filemap.File) {
 
 // roleOf returns the role of a function of a file, nil if it has none.
 func roleOf(file *filemap.File, compiled bool, function string) *role {
-	name, _, _ := strings.Cut(function, "(")
-	for _, part := range compilerParts {
-		name, _, _ = strings.Cut(name, part)
-	}
+	name := symbol.Path(function)
 	for i := range roles {
 		r := &roles[i]
 		if r.compiled == compiled && slices.Contains(r.functions, name) && isOf(file, r.files) {
