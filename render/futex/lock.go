@@ -58,6 +58,7 @@ type lock struct {
 	byName    Kind  // by the functions that wait, Unknown if not looked up
 	role      *role // by them too, nil if it has none, with the file of the function
 	roleFile  *filemap.File
+	inRole    inRole
 	flows     parts[flow]
 	blamed    parts[int32] // time by the stack that others waited for
 	waiters   parts[int32]

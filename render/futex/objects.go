@@ -54,7 +54,7 @@ type grouping struct {
 
 // roleOf returns the role of a futex.
 func (g *grouping) roleOf(l *lock) *role {
-	if g.none[roleKey{l.role, l.roleFile}] {
+	if g.none[l.roleKey(l.role)] {
 		return nil
 	}
 	return l.role
@@ -85,6 +85,16 @@ type kindKey struct {
 type roleKey struct {
 	role *role
 	file *filemap.File
+	proc *process // nil if processes share the futexes
+}
+
+// roleKey returns the object of a role that a futex is part of.
+func (l *lock) roleKey(r *role) roleKey {
+	key := roleKey{role: r, file: l.roleFile}
+	if l.proc != nil && !l.key.shared {
+		key.proc = l.proc.find()
+	}
+	return key
 }
 
 // objects puts the futexes that have been used into objects, in the order in which the
@@ -237,7 +247,7 @@ func (g *grouping) add(l *lock) {
 	kind, role := l.kind(), g.roleOf(l)
 	switch {
 	case role != nil && role.each && !kind.exclusive():
-		o := at(g, g.roles, roleKey{role, l.roleFile})
+		o := at(g, g.roles, l.roleKey(role))
 		o.parts, o.kind, o.role = append(o.parts, l), kind, role
 	case kind == Condvar && l.proc != nil && l.traits.bitset == l.traits.waits:
 		o := at(g, g.words, words{l.proc.find(), l.key.addr &^ (pairBytes - 1)})

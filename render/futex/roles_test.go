@@ -77,7 +77,7 @@ func TestMutualRoles(t *testing.T) {
 		for i := range c.wakes {
 			lk.all[i%4].wakers.add(c.waker(i), Tally{Count: 1, Time: 1})
 		}
-		if none := lk.unproven(); none[roleKey{role, file}] == c.lock {
+		if none := lk.unproven(); none[roleKey{role: role, file: file}] == c.lock {
 			t.Errorf("%s: %v", c.name, none)
 		}
 	}
@@ -96,5 +96,67 @@ func TestUses(t *testing.T) {
 		if got := (turns{kept: c.kept, broken: c.broken}).use(c.kind); got != c.want {
 			t.Errorf("%s", fmt.Sprint(c, got))
 		}
+	}
+}
+
+// TestLibraryRoles: a lock of a library has its role in any file, by the names that C++ and
+// Rust have had; a wait for a condition that the lock protects has none.
+func TestLibraryRoles(t *testing.T) {
+	const app = "/opt/app"
+	wait := [2]string{app, "absl::lts_20240722::synchronization_internal::FutexWaiter::Wait(absl::lts_20240722::KernelTimeout)"}
+	loop := [2]string{"/usr/lib/libabsl_synchronization.so.20220623", "absl::debian3::Mutex::LockSlowLoop(absl::debian3::SynchWaitParams*, int)"}
+	for _, c := range []struct {
+		stack *Stack
+		want  string
+	}{
+		{stackOf(wait, [2]string{app, "absl::lts_20240722::Mutex::LockSlowLoop(int)"}, [2]string{app, "f()"}), "absl::Mutex"},
+		{stackOf(wait, [2]string{app, "absl::Mutex::LockSlow(int)"}, [2]string{app, "f()"}), "absl::Mutex"},
+		{stackOf(wait, loop, [2]string{app, "f()"}), "absl::Mutex"},
+		{stackOf(wait, loop, [2]string{app, "absl::debian3::Mutex::AwaitCommon(absl::debian3::Condition const&)"}), ""},
+		{stackOf(wait, loop, [2]string{app, "g()"}, [2]string{app, "absl::debian3::Mutex::LockWhen(absl::debian3::Condition const&)"}), ""},
+		{stackOf(wait, [2]string{app, "app::Mutex::LockSlow(int)"}), ""},
+		{stackOf([2]string{app, "<parking_lot::raw_mutex::RawMutex>::lock_slow"}), "parking_lot lock"},
+		{stackOf([2]string{app, "parking_lot::raw_rwlock::RawRwLock::lock_shared_slow"}), "parking_lot lock"},
+		{stackOf([2]string{app, "parking_lot::condvar::Condvar::wait_until_internal"}, [2]string{app, "app::lock_slow"}), ""},
+	} {
+		got := ""
+		if r, file := stackRole(c.stack); r != nil {
+			if got = r.name; file == nil {
+				t.Errorf("%+v: no file", c.stack.Frames)
+			}
+		}
+		if got != c.want {
+			t.Errorf("%+v: %q, want %q", c.stack.Frames, got, c.want)
+		}
+	}
+}
+
+// TestRolesOfProcesses: threads of two programs wait for two locks of one library, unless
+// the futexes are shared.
+func TestRolesOfProcesses(t *testing.T) {
+	r, file := &role{name: "lock", each: true}, &filemap.File{Path: "lib.so"}
+	row := func(shared bool, p *process) roleKey {
+		l := newLock()
+		l.key.shared, l.proc, l.roleFile = shared, p, file
+		return l.roleKey(r)
+	}
+	p, q := new(process), new(process)
+	if row(false, p) == row(false, q) || row(true, p) != row(true, q) {
+		t.Error("private futexes of two processes are one lock, or shared ones two")
+	}
+}
+
+// TestMixed: a row says so if its threads wait for more than its role says.
+func TestMixed(t *testing.T) {
+	row := func(of, all int64) []*Lock {
+		l := newLock()
+		l.inRole = inRole{of, all}
+		return []*Lock{{Role: "Java lock", Each: true, parts: []*lock{l, l}}}
+	}
+	if got := mixed(row(60, 100)); got == "" || got[:4] != "60 %" {
+		t.Errorf("%q", got)
+	}
+	if got := mixed(row(96, 100)); got != "" {
+		t.Errorf("%q", got)
 	}
 }

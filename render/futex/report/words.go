@@ -38,7 +38,7 @@ func late(l *futex.Lock) string {
 // kindName returns what a lock is.
 func kindName(l *futex.Lock) string {
 	switch {
-	case l.Each && l.Futexes > 1:
+	case l.Each && (l.Futexes > 1 || l.Kind == futex.Unknown):
 		return l.Role
 	case l.Role != "":
 		return l.Role + " (" + l.Kind.String() + ")"
@@ -52,7 +52,11 @@ func where(l *futex.Lock) string {
 	case l.Group != "" && l.Futexes > 1:
 		return fmt.Sprintf("at %s", phrase.Plural(l.Futexes, "futex"))
 	case l.Each && l.Futexes > 1:
-		return fmt.Sprintf("of %s, at %s", phrase.Printable(path.Base(l.Program)), phrase.Plural(l.Futexes, l.Kind.String()))
+		kind := l.Kind.String()
+		if l.Kind == futex.Unknown {
+			kind = "futex"
+		}
+		return fmt.Sprintf("of %s, at %s", phrase.Printable(path.Base(l.Program)), phrase.Plural(l.Futexes, kind))
 	}
 	s := phrase.Printable(l.Name())
 	switch {
