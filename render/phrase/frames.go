@@ -92,9 +92,9 @@ func Frames(s *stackset.Stack) string {
 	return strings.Join(out, " < ")
 }
 
-// Callers names the innermost frames outside of the C library and of what the standard
-// library of C++ or Rust makes of it: the function that takes the lock, and its callers.
-// If there is nothing else, the standard library's functions are named.
+// Callers names the innermost frames outside of the C library and of libraries that lock by it,
+// as the standard ones of C++ and Rust do: the function that takes the lock, and its callers.
+// If there is nothing else, these libraries' functions are named.
 func Callers(s *stackset.Stack) string {
 	if out := callers(s, true); len(out) > 0 {
 		return strings.Join(out, " < ")
@@ -114,7 +114,7 @@ func Leaves(s *stackset.Stack) bool {
 	return s != nil && slices.ContainsFunc(s.Frames, func(f stackset.Frame) bool { return f.File != nil && !f.InLibc() })
 }
 
-// callers returns these frames; with plain, without the innermost ones of the standard library.
+// callers returns these frames; with plain, without those of the standard library.
 func callers(s *stackset.Stack, plain bool) []string {
 	const most = 3
 	var out []string
@@ -125,7 +125,7 @@ func callers(s *stackset.Stack, plain bool) []string {
 		}
 		if f.File == nil || !f.InLibc() {
 			name, ok := f, true
-			if plain && len(out) == 0 {
+			if plain {
 				name, ok = withoutWrappers(f)
 			}
 			if ok {
@@ -211,13 +211,19 @@ func plainName(function string) string {
 	return function
 }
 
-// wrapper reports whether a function is one by which the standard libraries of C++ and Rust
-// take and release locks: std::mutex::lock, __gthread_mutex_lock.
+// wrappers begin the functions by which the standard libraries of C++ and Rust, Abseil and
+// parking_lot take and release locks, and by which Rust calls closures.
+var wrappers = [...]string{
+	"std::", "__gthread_", "__gnu_cxx::",
+	"core::ops::", "core::ptr::", "core::mem::", "alloc::boxed::", "alloc::sync::", "alloc::rc::",
+	"absl::Mutex::", "absl::MutexLock::", "absl::ReaderMutexLock::", "absl::WriterMutexLock::", "absl::ReleasableMutexLock::",
+	"absl::CondVar::", "absl::base_internal::", "absl::synchronization_internal::", "AbslInternalPerThreadSem", "AbslInternalSpinLock",
+	"parking_lot::", "parking_lot_core::", "lock_api::",
+}
+
+// wrapper reports whether a function is of a library that locks for a program: std::mutex::lock,
+// __gthread_mutex_lock, or for Rust <alloc::boxed::Box<dyn Fn()> as core::ops::Fn>::call.
 func wrapper(function string) bool {
-	for _, prefix := range [...]string{"std::", "__gthread_", "__gnu_cxx::"} {
-		if strings.HasPrefix(function, prefix) {
-			return true
-		}
-	}
-	return false
+	name := strings.TrimPrefix(symbol.Path(function), "<")
+	return slices.ContainsFunc(wrappers[:], func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
