@@ -67,12 +67,43 @@ func TestHintElsewhere(t *testing.T) {
 		"unscheduled": {begins + wait(10, 11) + ends, "ustack wait -p PID shows what else threads wait for, perf top"},
 		"ran":         {begins + wait(10, 11) + turn(20, "0", "R", "10") + turn(2800, "10", "S", "0") + ends, "ran 93 % of the time: perf top -p PID"},
 		"runs":        {begins + wait(10, 11) + turn(20, "0", "R", "10") + ends, "ran 99 % of the time: perf top -p PID"},
+		"comes unseen": {begins + wait(10, 11) + turn(20, "0", "R", "10") + turn(25, "10", "S", "0") + turn(2800, "10", "S", "0") + ends,
+			"ustack wait -p PID shows what else threads wait for"},
 		"slept":       {begins + wait(10, 11) + turn(20, "0", "R", "10") + turn(25, "10", "S", "0") + ends, "ustack wait -p PID shows what else threads wait for"},
 		"another ran": {begins + wait(10, 11) + turn(20, "0", "R", "99") + turn(2800, "99", "S", "0") + ends, "ustack wait -p PID shows"},
 	} {
 		hints := strings.Join(reportOf(t, c.trace).Hints, "; ")
 		if !strings.Contains(hints, c.want) || c.want == "" && hints != "" {
 			t.Errorf("%s: %q, want %q", name, hints, c.want)
+		}
+	}
+}
+
+// TestHintOwn: threads that wake each other, and wait at a futex of one thread each, may make
+// a lock of a program's own of them; where another thread wakes them all they do not.
+func TestHintOwn(t *testing.T) {
+	const call = "sys_futex(uaddr: 0x%d000, op: 0x80, val: 0, utime: 0, uaddr2: 0, val3: 0)"
+	const wake = "sys_futex(uaddr: 0x%d000, op: 0x81, val: 1, utime: 0, uaddr2: 0, val3: 0)"
+	trace := func(waker func(i int) int) string {
+		var b strings.Builder
+		for i := range 40 {
+			tid, at := 10+i%2, 100*(i+1)
+			fmt.Fprintf(&b, "%d 0 %d000 "+call+"\n", tid, at, tid)
+			fmt.Fprintf(&b, "%d 1 %d000 "+wake+"\n%d 1 %d001 sys_futex -> 0x1\n", waker(tid), at+80, tid, waker(tid), at+80)
+			fmt.Fprintf(&b, "%d 0 %d010 sys_futex -> 0x0\n", tid, at+80)
+		}
+		return b.String()
+	}
+	for name, c := range map[string]struct {
+		waker func(tid int) int
+		want  bool
+	}{
+		"each other":     {func(tid int) int { return 21 - tid }, true},
+		"another thread": {func(int) int { return 12 }, false},
+	} {
+		hints := strings.Join(reportOf(t, trace(c.waker)).Hints, "; ")
+		if got := strings.Contains(hints, "wake each other at 2 futexes"); got != c.want || got && (!strings.Contains(hints, "--symbols") || strings.Contains(hints, "next to nothing")) {
+			t.Errorf("%s: %q", name, hints)
 		}
 	}
 }

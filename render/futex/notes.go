@@ -1,6 +1,7 @@
 package futex
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -22,7 +23,14 @@ func (rp *reporter) notes(r *Report, v *View, locks []*Lock, filtered bool) {
 	if r.Hints = rp.hints(locks); v.By == ByAuto && r.By == BySite {
 		r.Hints = append([]string{"rows are places in the code, as no lock of theirs has most of the waiting: --by=object has each lock"}, r.Hints...)
 	}
-	if hint := rp.elsewhere(r); hint != "" && !filtered {
+	if hint := mixed(locks); hint != "" {
+		r.Hints = append(r.Hints, hint)
+	}
+	own := ""
+	if len(r.Hints) == 0 {
+		own = rp.own(r, locks)
+	}
+	if hint := cmp.Or(own, rp.elsewhere(r)); hint != "" && !filtered {
 		r.Hints = append(r.Hints, hint)
 	}
 	unknown := slices.ContainsFunc(locks, func(l *Lock) bool { return l.Process != nil && l.Process.TGID < 0 })

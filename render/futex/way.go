@@ -6,9 +6,10 @@ import "ustack/tracefs"
 type way struct {
 	// awake is when it was back from its last sleep that was no wait for a futex.
 	awake tracefs.Time
-	// ran is for how long it has run since its last sleep, until it left its CPU last.
+	// ran is for how long it has run at most since its last sleep, until it left its CPU last:
+	// the kernel does not record each switch from idle to a thread.
 	ran tracefs.Time
-	// all is for how long it has run in all, until then.
+	// all is for how long it is known to have run in all, until then.
 	all tracefs.Time
 	on  tracefs.Time // when it came onto a CPU last
 	// asleep is set if it left that to sleep, elsewhere if that is no wait for a futex.
@@ -19,6 +20,8 @@ type way struct {
 func (w *way) leaves(t tracefs.Time, sleeps, futex bool) {
 	if w.on > 0 {
 		w.ran += max(t-w.on, 0)
+	}
+	if w.running {
 		w.all += max(t-w.on, 0)
 	}
 	w.running, w.asleep, w.elsewhere = false, sleeps, sleeps && !futex
