@@ -77,6 +77,7 @@ var noNameText = map[symbol.Reason]string{
 	symbol.OutsideText: "the offset is not in code of the file",
 	symbol.Stripped:    "no symbol covers the address, and the file has no full symbol table",
 	symbol.NoSymbol:    "the full symbol table has nothing there: a linker's stub, or padding between functions",
+	symbol.Replaceable: "another user can have put the file there in place of the one that ran",
 	symbol.JIT:         "code that the program made while it ran, and no map of it was found",
 }
 
@@ -87,5 +88,6 @@ var noNameAdvice = map[symbol.Reason]string{
 	symbol.NotACall:    "replay with --maps, which checks whether the file is right; compile with -fno-omit-frame-pointer",
 	symbol.OutsideText: "replay with --maps, which checks whether the file is right",
 	symbol.Stripped:    "install the debug package of the file, or debuginfod-find debuginfo BUILD-ID and use --debug-dir",
+	symbol.Replaceable: "run ustack as the user to whom the file belongs, by sudo or for a saved trace; or keep programs where only some users can put files; or use --sysroot, which vouches for a directory",
 	symbol.JIT:         "let the program write a map for perf (node --perf-basic-prof, java -XX:+DumpPerfMapAtExit, DOTNET_PerfMapEnabled=1), and use ustack live --symbols, or keep /tmp/perf-PID.map and use --perf-map DIR",
 }

@@ -78,7 +78,7 @@ func (n *Needs) pathless(s *stack) {
 // missing returns the kind of file that would name a frame, "" if none would.
 func missing(r symbol.Reason) string {
 	switch r {
-	case symbol.NoFile, symbol.IDMismatch, symbol.Unverified, symbol.Unreadable:
+	case symbol.NoFile, symbol.IDMismatch, symbol.Unverified, symbol.Unreadable, symbol.Replaceable:
 		return "executable"
 	case symbol.Stripped:
 		return "debuginfo"

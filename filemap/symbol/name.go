@@ -112,6 +112,9 @@ const (
 	NoSymbol
 	// JIT: code in memory without a file, and no map of the program's has it.
 	JIT
+	// Replaceable: another user can have put the file that was found where it is, in place of
+	// the one that ran.
+	Replaceable
 
 	reasonCount
 )
@@ -122,7 +125,7 @@ const ReasonCount = int(reasonCount)
 var reasonNames = [reasonCount]string{
 	NoFile: "no-file", IDMismatch: "id-mismatch", Unverified: "unverified", Unreadable: "unreadable",
 	OutsideText: "outside-text", NotACall: "not-a-call", Stripped: "stripped", NoSymbol: "no-symbol",
-	JIT: "jit",
+	JIT: "jit", Replaceable: "replaceable",
 }
 
 // String returns the word used in all outputs.

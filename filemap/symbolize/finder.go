@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"ustack/filemap"
 	"ustack/filemap/elfid"
@@ -74,6 +75,7 @@ type finder struct {
 	cache   string     // perf's ~/.debug, "" if there is none
 	fetch   func(id, what string) (string, error)
 	loading func(path string) (done func()) // see Options
+	since   time.Time                       // see Options
 	summed  int64                           // bytes that were read for checksums
 }
 
@@ -195,6 +197,13 @@ func (f *finder) candidate(in lookupRoot, name string, want *filemap.File, vouch
 		note("another file: its build ID is %s, not %s", orNone(o.id.Hex()), want.BuildID.Hex())
 		found.reason = symbol.IDMismatch
 	case !want.BuildID.IsZero():
+		if err := f.checkOwner(o, want); err != nil {
+			note("%v", err)
+			if found.reason = symbol.Unreadable; errors.Is(err, openfile.ErrReplaceable) {
+				found.reason = symbol.Replaceable
+			}
+			break
+		}
 		note("found, same build ID")
 		return o, searchError{}
 	case want.HasID && o.hasLoadedID():

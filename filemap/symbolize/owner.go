@@ -3,6 +3,9 @@ package symbolize
 import (
 	"os"
 	"syscall"
+	"time"
+
+	"ustack/filemap"
 )
 
 // planted is the result for a file that other users may have put where it is.
@@ -22,6 +25,19 @@ func (o *object) mayName(to *object) bool {
 	}
 	mine, ok := o.owner()
 	return ok && uid == mine
+}
+
+// checkOwner returns an error if the file that a path of the trace leads to may be another user's,
+// in place of the one that ran.
+func (f *finder) checkOwner(o *object, want *filemap.File) error {
+	if !o.in.traced {
+		return nil
+	}
+	since := f.since
+	if tookPlace(want.Path, o.name) {
+		since = time.Time{} // it may have been there before
+	}
+	return o.in.files.CheckOwner(o.file, o.name, since)
 }
 
 // owner returns the user to whom a file belongs.

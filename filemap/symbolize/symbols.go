@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"ustack/filemap"
 	"ustack/filemap/callsite"
@@ -38,6 +39,9 @@ type Options struct {
 	// Loading is called before the symbols and the debug information of a file are read,
 	// and what it returns afterwards. It may be nil.
 	Loading func(path string) (done func())
+	// Since is a time before all paths of the trace were read from this machine's kernel, for
+	// openfile.Opener.CheckOwner; zero if it is not known.
+	Since time.Time
 	// NoLines leaves out source lines and inlined functions.
 	NoLines bool
 	// NoInfer has Skipped find nothing.
@@ -75,7 +79,7 @@ func New(opt Options) (*Symbols, error) {
 		opt.Memory = defaultMemory
 	}
 	s := &Symbols{opt: opt, files: make(map[*filemap.File]*source)}
-	s.find.debug, s.find.fetch, s.find.loading = opt.DebugDirs, opt.Fetch, opt.Loading
+	s.find.debug, s.find.fetch, s.find.loading, s.find.since = opt.DebugDirs, opt.Fetch, opt.Loading, opt.Since
 	files := openfile.NewOpener(0)
 	s.find.system.traced, s.find.system.files, s.find.local.files = true, files, files
 	if opt.Home != "" {

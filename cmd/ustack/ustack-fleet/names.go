@@ -90,7 +90,7 @@ func hasFile(n *symbol.Name) bool { return !isMissing(n.Reason.String()) }
 // isMissing reports whether a reason is one of a file that was not found.
 func isMissing(reason string) bool {
 	switch reason {
-	case symbol.NoFile.String(), symbol.IDMismatch.String(), symbol.Unreadable.String(), symbol.Unverified.String():
+	case symbol.NoFile.String(), symbol.IDMismatch.String(), symbol.Unreadable.String(), symbol.Unverified.String(), symbol.Replaceable.String():
 		return true
 	}
 	return false

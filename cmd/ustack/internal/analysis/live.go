@@ -52,7 +52,7 @@ func (o *Live) Begin(start *live.Start, to profile.Format) (err error) {
 	if o.To.ToFile() {
 		o.Stdout = o.out
 	}
-	if o.Names, err = o.Symbols.Open("", nil); err != nil {
+	if o.Names, err = o.Symbols.OpenLive(start.Since); err != nil {
 		return err
 	}
 	o.interim = display.New(o.Stdout, o.Interval)

@@ -39,7 +39,7 @@ type Sink struct {
 // Open implements live.Sink.
 func (s *Sink) Open(start *live.Start) (needs live.Needs, err error) {
 	s.processes = start.Processes
-	if s.names, err = s.Symbols.Open("", nil); err != nil {
+	if s.names, err = s.Symbols.OpenLive(start.Since); err != nil {
 		return needs, err
 	}
 	needs.Symbols = s.names

@@ -39,6 +39,7 @@ type Start struct {
 	Stacks   instance.StackSource // of the kernel
 	Mappings string               // how mappings are followed
 	Saved    bool                 // the trace is kept for a replay
+	Since    time.Time            // before any path of a file was read
 	// Processes has the processes of the trace, nil if they are out of reach.
 	Processes *Processes
 	// Files returns the files that are mapped as code now.
@@ -81,7 +82,7 @@ type Needs struct {
 // start returns what the sink gets.
 func (s *session) start() *Start {
 	return &Start{
-		Events: s.events, Stacks: s.stacks, Mappings: s.follow.how, Saved: s.saved != nil,
+		Events: s.events, Stacks: s.stacks, Mappings: s.follow.how, Saved: s.saved != nil, Since: s.began,
 		Files:   s.follow.known,
 		Refused: func() uint64 { return overruns(s.refused()) },
 		Stopped: func() tracefs.Time { return tracefs.Time(s.until.Load()) },

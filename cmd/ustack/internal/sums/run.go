@@ -177,7 +177,7 @@ func (s *session) prepare() (err error) {
 	if err := errors.Join(facts.AsInTraces(opt.Proc), sideband.CheckAsking()); err != nil {
 		return err
 	}
-	if s.names, err = opt.Symbols.Open("", nil); err != nil {
+	if s.names, err = opt.Symbols.OpenLive(time.Now()); err != nil {
 		return err
 	}
 	home, err := os.UserHomeDir()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"runtime/debug"
+	"time"
 
 	"ustack/filemap/symbolize"
 	"ustack/render/progress"
@@ -29,6 +30,15 @@ const memory = 384 << 20
 // this one if sysroot is "". It is nil if they are not wanted. Files that are fetched
 // or read are steps of line, which may be nil.
 func (opt *Options) Open(sysroot string, line *progress.Line) (*symbolize.Symbols, error) {
+	return opt.open(sysroot, line, time.Time{})
+}
+
+// OpenLive opens the symbols of the files of this machine for a trace that has begun after since.
+func (opt *Options) OpenLive(since time.Time) (*symbolize.Symbols, error) {
+	return opt.open("", nil, since)
+}
+
+func (opt *Options) open(sysroot string, line *progress.Line, since time.Time) (*symbolize.Symbols, error) {
 	if !opt.On {
 		if opt.NoLines || opt.NoInfer || len(opt.DebugDirs) > 0 || opt.Debuginfod {
 			return nil, errors.New("--no-lines, --no-infer, --debug-dir and --debuginfod need --symbols")
@@ -40,7 +50,7 @@ func (opt *Options) Open(sysroot string, line *progress.Line) (*symbolize.Symbol
 	if err != nil {
 		home = "" // then there is no cache of perf's
 	}
-	sopt := symbolize.Options{Sysroot: sysroot, DebugDirs: opt.DebugDirs, Home: home, NoLines: opt.NoLines, NoInfer: opt.NoInfer}
+	sopt := symbolize.Options{Sysroot: sysroot, DebugDirs: opt.DebugDirs, Home: home, NoLines: opt.NoLines, NoInfer: opt.NoInfer, Since: since}
 	if line != nil {
 		sopt.Loading = func(path string) func() { return line.Begin("reading the symbols of "+path, nil).End }
 	}
