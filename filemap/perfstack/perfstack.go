@@ -193,8 +193,9 @@ func (u *Unwinder) file(f *space.File) *unwind.File {
 	return out
 }
 
-// open opens a mapped file at its path. It must have the build ID that was recorded; without
-// one, the device and inode, and no change since perf had written its file.
+// open opens a mapped file at its path, if no other user can have put it there. It must have the
+// build ID that was recorded; without one, the device and inode, and no change since perf had
+// written its file.
 func (u *Unwinder) open(f *space.File) (*unwind.Binary, error) {
 	if f.Kind == procmap.VDSO {
 		if u.opt.VDSO == nil {
@@ -208,6 +209,9 @@ func (u *Unwinder) open(f *space.File) (*unwind.Binary, error) {
 	}
 	b := &unwind.Binary{ReaderAt: at, Size: at.Size(), Identity: at.Identity(), Close: func() { _ = at.Close() }} // it was only read from
 	id, err := elfid.Read(at)
+	if err == nil {
+		err = u.files.CheckOwner(at, f.Name, time.Time{})
+	}
 	recorded := u.opt.BuildID(f)
 	switch {
 	case err != nil:

@@ -1,6 +1,7 @@
 package perfstack
 
 import (
+	"bytes"
 	"debug/elf"
 	"errors"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap/elfid"
+	"ustack/filemap/openfile"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/filemap/unwind"
@@ -78,5 +80,44 @@ func TestSame(t *testing.T) {
 			t.Errorf("%d frames of a process without mappings", len(frames))
 		}
 		u.Close()
+	}
+}
+
+// TestReplaceable: the file at the path of one that was removed from a directory like /tmp can be
+// another user's, with the build ID of that.
+func TestReplaceable(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs to be root, to give a file to another user")
+	}
+	self, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	name := filepath.Join(dir, "program")
+	if err := errors.Join(os.WriteFile(name, self, 0o755), os.Chmod(dir, 0o777|os.ModeSticky)); err != nil {
+		t.Fatal(err)
+	}
+	id, err := elfid.Read(bytes.NewReader(self))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := &space.File{Name: name, BuildID: id, Kind: procmap.File}
+	u := New(Options{Arch: "x86_64", Space: func(int) *space.Space { return nil }, BuildID: func(*space.File) elfid.ID { return id }})
+	defer u.Close()
+	for _, c := range []struct {
+		owner int
+		opens bool
+	}{{0, true}, {65534, false}} {
+		if err := os.Chown(name, c.owner, c.owner); err != nil {
+			t.Fatal(err)
+		}
+		b, err := u.open(file)
+		if c.opens != (err == nil) || err != nil && !errors.Is(err, openfile.ErrReplaceable) {
+			t.Errorf("of user %d: %v", c.owner, err)
+		}
+		if err == nil {
+			b.Close()
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"time"
 
 	"ustack/filemap/elfid"
 	"ustack/filemap/openfile"
@@ -22,6 +23,8 @@ type Opener struct {
 	// Files opens files, with a time limit: any process can map one of a server that
 	// gives no answer.
 	Files *openfile.Opener
+	// Since is a time before all paths were read, see openfile.Opener.CheckOwner.
+	Since time.Time
 	// Separates finds separate files with debug information, nil for none.
 	Separates *symbolize.Separates
 
@@ -87,11 +90,16 @@ func (o *Opener) atPath(f *space.File) (*unwind.Binary, error) {
 	return b, err
 }
 
-// named opens the file at the path of a file, if it has the build ID.
+// named opens the file at the path of a file, if it has the build ID and no other user can have
+// put it there.
 func (o *Opener) named(f *space.File) (*unwind.Binary, error) {
 	at, err := o.Files.Named(f.Name)
 	if err != nil {
 		return nil, err
+	}
+	if err := o.Files.CheckOwner(at, f.Name, o.Since); err != nil {
+		_ = at.Close() // was not read
+		return nil, fmt.Errorf("opening %q: %w", f.Name, err)
 	}
 	return withID(binary(at), f)
 }

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"ustack/filemap/elfid"
 	"ustack/filemap/openfile"
@@ -44,8 +45,23 @@ func systemFile(t *testing.T) (name string, id elfid.ID) {
 	return "", elfid.ID{}
 }
 
+// foreignFile is a copy of a file that another user has put into a directory like /tmp.
+func foreignFile(t *testing.T, name string) string {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs to be root, to give a file to another user")
+	}
+	dir := t.TempDir()
+	copied := filepath.Join(dir, "program")
+	data, err := os.ReadFile(name)
+	if err = errors.Join(err, os.WriteFile(copied, data, 0o755), os.Chown(copied, 65534, 65534), os.Chmod(dir, 0o777|os.ModeSticky)); err != nil {
+		t.Fatal(err)
+	}
+	return copied
+}
+
 // TestOpenEnded: of a process that has ended, the file at the path is opened if it has
-// the build ID, and no other one.
+// the build ID and no other user can have put it there, and no other one.
 func TestOpenEnded(t *testing.T) {
 	name, id := systemFile(t)
 	pid := endedProcess(t)
@@ -56,6 +72,7 @@ func TestOpenEnded(t *testing.T) {
 	files := openfile.NewOpener(0)
 	defer files.Close()
 	other, _ := elfid.New([]byte("another file"))
+	foreign := foreignFile(t, name)
 	for _, c := range []struct {
 		what string
 		o    Opener
@@ -66,6 +83,8 @@ func TestOpenEnded(t *testing.T) {
 		{"another one", Opener{Reader: reader, Files: files}, space.File{Name: name, BuildID: other, Kind: procmap.File}, false},
 		{"no build ID", Opener{Reader: reader, Files: files}, space.File{Name: name, Kind: procmap.File}, false},
 		{"no longer at its path", Opener{Reader: reader, Files: files}, space.File{Name: name + ".gone", BuildID: id, Kind: procmap.File}, false},
+		{"of another user, in a directory for all", Opener{Reader: reader, Files: files}, space.File{Name: foreign, BuildID: id, Kind: procmap.File}, false},
+		{"the same, as it was before the trace", Opener{Reader: reader, Files: files, Since: time.Now().Add(time.Hour)}, space.File{Name: foreign, BuildID: id, Kind: procmap.File}, true},
 		{"deleted", Opener{Reader: reader, Files: files}, space.File{Name: name, BuildID: id, Kind: procmap.Deleted}, false},
 	} {
 		b, err := c.o.Open(pid, &space.Mapping{Start: 0x1000, End: 0x2000, Perms: procmap.Exec, File: &c.file})

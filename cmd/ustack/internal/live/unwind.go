@@ -125,6 +125,7 @@ func (s *session) startUnwinding() error {
 	if err != nil {
 		return err
 	}
+	opener.Since = s.began
 	if s.namesCode() {
 		s.follow.machines = hotspot.NewNames()
 	}
