@@ -23,6 +23,9 @@ var (
 	errNoLock = errors.New("no mutex of glibc, and no PI futex")
 	// errNoThread: no thread of the process has the number in the lock.
 	errNoThread = errors.New("the owner is no thread of the process")
+	// errShared: the owner can be in another process, and in another PID namespace, where
+	// a thread can have the number of one of this process.
+	errShared = errors.New("the lock is in shared memory, and its owner's number can be of another PID namespace")
 )
 
 // How says where an owner's number is stored.
@@ -46,15 +49,16 @@ type Owner struct {
 // Reader reads owners. It is for one goroutine.
 type Reader struct {
 	maps   *procmap.Reader
+	all    *procmap.Reader
 	memory *procmem.Reader
 	calls  *bounded.Calls
 	p      procmap.Process
 }
 
 // NewReader returns a Reader that finds processes by maps, which must read
-// executable mappings.
-func NewReader(maps *procmap.Reader) *Reader {
-	return &Reader{maps: maps, memory: procmem.New(0), calls: bounded.New(textWait)}
+// executable mappings, and memory by all, which must read all mappings.
+func NewReader(maps, all *procmap.Reader) *Reader {
+	return &Reader{maps: maps, all: all, memory: procmem.New(0), calls: bounded.New(textWait)}
 }
 
 // Read reads the owner of the lock at an address of a process, for which thread
@@ -99,11 +103,27 @@ func (r *Reader) number(pid int, c *call, m *mutex) (int, How, error) {
 			return n, PI, nil
 		}
 	case c.wants(m.lock):
-		if n := m.glibc(); n > 0 && r.hasGlibc(pid) {
+		n := m.glibc()
+		switch {
+		case n == 0 || !r.hasGlibc(pid):
+		case m.kind&kindShared != 0 && !r.ownMemory(pid, c.args[0]):
+			return 0, Glibc, errShared
+		default:
 			return n, Glibc, nil
 		}
 	}
 	return 0, PI, errNoLock
+}
+
+// ownMemory reports whether no other process can have the memory at an address.
+func (r *Reader) ownMemory(pid int, addr uint64) bool {
+	h, err := r.all.Open(pid)
+	if err != nil {
+		return false
+	}
+	defer h.Close()
+	m, ok, err := h.At(addr)
+	return err == nil && ok && m.Perms&procmap.Shared == 0
 }
 
 // hasGlibc reports whether a process runs with glibc, by the library's name, which

@@ -80,14 +80,19 @@ func newReader(t *testing.T) *Reader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return NewReader(maps)
+	all, err := procmap.NewReader(procmap.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewReader(maps, all)
 }
 
 // TestRead: Read returns the threads that hold locks of all kinds, whatever their
 // numbers in the PID namespace of the program, and no owner for other memory.
 func TestRead(t *testing.T) {
 	want := map[string]any{
-		"plain": Glibc, "recursive": Glibc, "errorcheck": Glibc, "adaptive": Glibc, "shared": Glibc, "robust": Glibc, "pi": PI,
+		"plain": Glibc, "recursive": Glibc, "errorcheck": Glibc, "adaptive": Glibc, "shared": Glibc, "robust": Glibc,
+		"shared-memory": errShared, "robust-memory": errShared, "pi": PI,
 		"word": errNoLock, "foreign": errNoThread, "seven": errNoLock,
 	}
 	for _, namespace := range []bool{false, true} {

@@ -13,10 +13,10 @@
 #include <unistd.h>
 #include <linux/futex.h>
 
-static pthread_mutex_t *make(int type, int robust, int protocol, int shared)
+static pthread_mutex_t *make(int type, int robust, int protocol, int shared, int memory)
 {
 	pthread_mutexattr_t a;
-	pthread_mutex_t *m = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pthread_mutex_t *m = mmap(NULL, 4096, PROT_READ | PROT_WRITE, memory | MAP_ANONYMOUS, -1, 0);
 
 	pthread_mutexattr_init(&a);
 	pthread_mutexattr_settype(&a, type);
@@ -69,19 +69,21 @@ int main(void)
 	static int nothing[64];
 	struct {
 		const char *kind;
-		int type, robust, protocol, shared;
+		int type, robust, protocol, shared, memory;
 	} kinds[] = {
-		{ "plain", PTHREAD_MUTEX_NORMAL, 0, 0, 0 },
-		{ "recursive", PTHREAD_MUTEX_RECURSIVE, 0, 0, 0 },
-		{ "errorcheck", PTHREAD_MUTEX_ERRORCHECK, 0, 0, 0 },
-		{ "adaptive", PTHREAD_MUTEX_ADAPTIVE_NP, 0, 0, 0 },
-		{ "shared", PTHREAD_MUTEX_NORMAL, 0, 0, 1 },
-		{ "robust", PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_ROBUST, 0, 0 },
-		{ "pi", PTHREAD_MUTEX_NORMAL, 0, PTHREAD_PRIO_INHERIT, 0 },
+		{ "plain", PTHREAD_MUTEX_NORMAL, 0, 0, 0, MAP_SHARED },
+		{ "recursive", PTHREAD_MUTEX_RECURSIVE, 0, 0, 0, MAP_SHARED },
+		{ "errorcheck", PTHREAD_MUTEX_ERRORCHECK, 0, 0, 0, MAP_SHARED },
+		{ "adaptive", PTHREAD_MUTEX_ADAPTIVE_NP, 0, 0, 0, MAP_SHARED },
+		{ "shared", PTHREAD_MUTEX_NORMAL, 0, 0, 1, MAP_PRIVATE },
+		{ "shared-memory", PTHREAD_MUTEX_NORMAL, 0, 0, 1, MAP_SHARED },
+		{ "robust", PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_ROBUST, 0, 0, MAP_PRIVATE },
+		{ "robust-memory", PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_ROBUST, 0, 0, MAP_SHARED },
+		{ "pi", PTHREAD_MUTEX_NORMAL, 0, PTHREAD_PRIO_INHERIT, 0, MAP_SHARED },
 	};
 
 	for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		pthread_mutex_t *m = make(kinds[i].type, kinds[i].robust, kinds[i].protocol, kinds[i].shared);
+		pthread_mutex_t *m = make(kinds[i].type, kinds[i].robust, kinds[i].protocol, kinds[i].shared, kinds[i].memory);
 
 		pthread_mutex_lock(m);
 		show(kinds[i].kind, m, lock);

@@ -19,6 +19,9 @@ type Processes struct {
 // Reader returns the reader of executable mappings for the goroutine of the sink.
 func (p *Processes) Reader() *procmap.Reader { return p.follow.own }
 
+// AllReader returns the reader of all mappings for that goroutine.
+func (p *Processes) AllReader() *procmap.Reader { return p.follow.all }
+
 // Process returns the process of a thread.
 func (p *Processes) Process(tid int32) (int32, bool) {
 	pid, ok := p.follow.process(int(tid))

@@ -28,7 +28,7 @@ const (
 
 // New returns one for the processes of a trace.
 func New(processes *live.Processes) *Owners {
-	return &Owners{processes: processes, reader: owner.NewReader(processes.Reader())}
+	return &Owners{processes: processes, reader: owner.NewReader(processes.Reader(), processes.AllReader())}
 }
 
 // Now reads the locks, if it is time to. The trace goes on meanwhile: it shows
