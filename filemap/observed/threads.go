@@ -3,6 +3,7 @@ package observed
 import (
 	"strconv"
 
+	"ustack/filemap/procmap"
 	"ustack/filemap/proof"
 	"ustack/tracefs"
 )
@@ -29,14 +30,15 @@ func (d *Dump) ofProcess(tid, tgid int32) int32 {
 // SharedFile is the file that a thread's process had mapped shared at an
 // address: its device and inode, which make it the same file in all processes,
 // its path, and where in it the address is. timed means that at is nanoseconds.
-// ok is false if no mapping of the address is known; the id is empty if it is
-// one that is not shared.
+// ok is false if no mapping of the address is known, and of segments of shmget(2), which
+// have the same numbers in each IPC namespace; the id is empty if the mapping is not
+// shared.
 func (d *Dump) SharedFile(tid int32, at tracefs.Time, timed bool, addr uint64) (id, path string, offset uint64, ok bool) {
 	versions, _ := d.near(tid, at, timed)
 	a := proof.Address{Addr: addr}
 	found := mappingIn(versions, &a)
 	switch {
-	case !a.Found():
+	case !a.Found(), found.shared && found.kind == procmap.SysV:
 		return "", "", 0, false
 	case !found.shared || found.file == nil:
 		return "", "", 0, true

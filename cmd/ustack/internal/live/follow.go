@@ -11,6 +11,7 @@ import (
 	"ustack/cmd/ustack/internal/live/sources"
 	"ustack/filemap"
 	"ustack/filemap/anoncode"
+	"ustack/filemap/bounded"
 	"ustack/filemap/facts"
 	"ustack/filemap/hotspot"
 	"ustack/filemap/procmap"
@@ -43,6 +44,7 @@ type following struct {
 	spaces     *space.Spaces
 	machines   *hotspot.Names // functions of Java code; nil if they are not needed
 	early      *early         // nil if it is not needed
+	calls      *bounded.Calls // for handles of files; made when first used
 	files      *watch.Watcher // those whose build IDs are remembered
 	ids        *procmap.IDs
 	written    *sideband.Written

@@ -1,8 +1,6 @@
 package live
 
 import (
-	"fmt"
-
 	"ustack/filemap"
 	"ustack/filemap/procmap"
 	"ustack/filemap/proof"
@@ -26,23 +24,6 @@ func (p *Processes) AllReader() *procmap.Reader { return p.follow.all }
 func (p *Processes) Process(tid int32) (int32, bool) {
 	pid, ok := p.follow.process(int(tid))
 	return int32(pid), ok
-}
-
-// SharedFile returns the file of shared memory at an address, "" for private memory.
-// Mappings of data are not reported: the process is read, if it still runs.
-func (p *Processes) SharedFile(tid int32, _ tracefs.Time, _ bool, addr uint64) (id, path string, offset uint64, ok bool) {
-	pid, ok := p.Process(tid)
-	if !ok {
-		return "", "", 0, false
-	}
-	at, ok := p.follow.at(int(pid), addr)
-	if !ok {
-		return "", "", 0, false
-	}
-	if at.Perms&procmap.Shared == 0 || at.Inode == 0 {
-		return "", "", 0, true
-	}
-	return fmt.Sprintf("%s:%d", at.Dev, at.Inode), at.Name, at.FileOffset(addr), true
 }
 
 // Program returns when the program that a thread runs at a time began. ok is false if
@@ -96,16 +77,17 @@ func (fl *following) process(tid int) (int, bool) {
 // recently is how far back to look for a thread that has ended.
 const recently = 5e9
 
-// at reads what a process has mapped at an address.
-func (fl *following) at(pid int, addr uint64) (procmap.Mapping, bool) {
+// at reads what a process has mapped at an address. there is false if it has ended, and was
+// read before.
+func (fl *following) at(pid int, addr uint64) (m procmap.Mapping, there, ok bool) {
 	h, err := fl.all.Open(pid)
-	if err != nil {
-		return fl.early.at(pid, addr)
+	if err == nil {
+		defer h.Close()
+		m, ok, err = h.At(addr)
 	}
-	defer h.Close()
-	m, ok, err := h.At(addr)
 	if err != nil {
-		return fl.early.at(pid, addr)
+		m, ok = fl.early.at(pid, addr)
+		return m, false, ok
 	}
-	return m, ok
+	return m, true, ok
 }
