@@ -188,7 +188,7 @@ func (l *lock) kind() Kind {
 		return PIMutex
 	case t.waits == 0:
 		return Unknown
-	case l.proc != nil && l.proc.find().golang && !l.key.shared && t.plain == t.waits && t.libc == 0:
+	case !l.foreign && l.proc != nil && l.proc.find().golang && !l.key.shared && t.plain == t.waits && t.libc == 0:
 		// runtime/lock_futex.go: mutex_sleeping is 2, a note's key 0.
 		if t.two == t.waits {
 			return GoLock

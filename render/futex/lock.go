@@ -56,6 +56,7 @@ type lock struct {
 	course    course
 	traits    traits
 	byName    Kind  // by the functions that wait, Unknown if not looked up
+	foreign   bool  // by them the calls are not the Go runtime's
 	role      *role // by them too, nil if it has none, with the file of the function
 	roleFile  *filemap.File
 	inRole    inRole

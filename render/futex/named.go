@@ -24,7 +24,7 @@ func (lk *locks) nameKinds() {
 		}
 	}
 	for _, l := range lk.all {
-		l.byName = lk.kindByName(l, open[l])
+		l.byName, l.foreign = lk.kindByName(l, open[l])
 		lk.nameRole(l, open[l])
 	}
 }
@@ -60,8 +60,10 @@ type kindFunction struct {
 
 // kindFunctions are functions of glibc and musl (nptl, src/thread), of the Go
 // runtime (runtime/lock_futex.go, lock_spinbit.go), of Rust's standard library
-// (library/std/src/sys/sync), of libc++ and libstdc++, and of Chromium's
-// allocator (partition_alloc/spinning_mutex.cc).
+// (library/std/src/sys/sync), of libc++ and libstdc++, of Chromium's allocator
+// (partition_alloc/spinning_mutex.cc), of Abseil, OpenMP (libgomp/config/linux), and GLib
+// (glib/gthread-posix.c), and of Erlang, whose threads wait for events of their own
+// (erts/lib_src/pthread/ethr_event.c).
 var kindFunctions = [...]kindFunction{
 	{"pthread_mutex_lock", Mutex}, {"pthread_mutex_timedlock", Mutex}, {"pthread_mutex_clocklock", Mutex}, {"pthread_mutex_cond_lock", Mutex},
 	{"lll_lock_wait", Mutex}, {"lll_lock_wait_private", Mutex}, {"lll_lock_slow", Mutex},
@@ -78,6 +80,8 @@ var kindFunctions = [...]kindFunction{
 	{"Condvar::wait_optional_timeout", Condvar}, {"Parker::park", Signal}, {"Parker::park_timeout", Signal}, {"Once::wait", Signal}, {"Once::call", Signal},
 	{"SpinningMutex::LockSlow", Mutex}, {"SpinningMutex::FutexWait", Mutex},
 	{"base_internal::SpinLock::SlowLock", Mutex},
+	{"gomp_mutex_lock_slow", Mutex}, {"gomp_sem_wait_slow", Semaphore}, {"gomp_barrier_wait_end", Signal}, {"gomp_team_barrier_wait_end", Signal},
+	{"ethr_event_wait", Signal}, {"ethr_event_twait", Signal},
 	{"g_mutex_lock", Mutex}, {"g_mutex_lock_slowpath", Mutex}, {"g_cond_wait", Condvar}, {"g_cond_wait_until", Condvar},
 }
 
@@ -123,15 +127,19 @@ func kindOfStack(s *Stack) (Kind, bool) {
 }
 
 // kindByName returns the kind of a futex by the functions of most waits, Unknown if
-// they do not show it. open are the stacks of waits that have not ended.
-func (lk *locks) kindByName(l *lock, open []int32) Kind {
+// they do not show it, and whether they are not the Go runtime's. open are the stacks of
+// waits that have not ended.
+func (lk *locks) kindByName(l *lock, open []int32) (by Kind, foreign bool) {
 	var votes [len(kindNames)]int64
-	var all int64
+	var all, others int64
 	vote := func(stack int32, n int64) {
 		all += n
 		if s := lk.stacks.Get(stack); s != nil {
 			if kind, ok := kindOfStack(s); ok {
 				votes[kind] += n
+			}
+			if !fromGo(s) {
+				others += n
 			}
 		}
 	}
@@ -141,12 +149,23 @@ func (lk *locks) kindByName(l *lock, open []int32) Kind {
 	for _, stack := range open {
 		vote(stack, 1)
 	}
+	foreign = 2*others > all
 	for kind, n := range votes {
 		if 2*n > all {
-			return Kind(kind)
+			return Kind(kind), foreign
 		}
 	}
-	return Unknown
+	return Unknown, foreign
+}
+
+// fromGo reports whether a call can be the Go runtime's: its function has no name, or one of
+// the runtime.
+func fromGo(s *Stack) bool {
+	if len(s.Frames) == 0 {
+		return true
+	}
+	n := s.Frames[0].Name
+	return n == nil || n.Reason != symbol.NoReason || strings.HasPrefix(n.Function, "runtime.")
 }
 
 // named returns the kind by name, if the calls do not contradict it: a

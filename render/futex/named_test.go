@@ -54,6 +54,7 @@ func waitWith(call string, frames int, ends bool) string {
 func TestKindByName(t *testing.T) {
 	const (
 		plain2 = "sys_futex(uaddr: 0x1000, op: 0x80, val: 2, utime: 0, uaddr2: 0, val3: 0)"
+		note   = "sys_futex(uaddr: 0x1000, op: 0x80, val: 0, utime: 0, uaddr2: 0, val3: 0)"
 		plain7 = "sys_futex(uaddr: 0x1000, op: 0x80, val: 7, utime: 0, uaddr2: 0, val3: 0)"
 		bitset = "sys_futex(uaddr: 0x1000, op: 0x189, val: 7, utime: 0, uaddr2: 0, val3: 0xffffffff)"
 		lockPI = "sys_futex(uaddr: 0x1000, op: 0x86, val: 0, utime: 0, uaddr2: 0, val3: 0)"
@@ -78,6 +79,12 @@ func TestKindByName(t *testing.T) {
 		{plain7, asNames{"syscall", "<std::sys::sync::condvar::futex::Condvar>::wait_optional_timeout"}, futex.Condvar},
 		{plain7, asNames{"syscall", "<a::Wait<std::Mutex> as a::Lock>::lock_contended"}, futex.Unknown},
 		{plain7, asNames{"syscall", "<a::Wait<std::Mutex>>::lock_contended"}, futex.Unknown},
+		{note, asNames{"runtime.futex", "runtime.futexsleep", "runtime.other", "main"}, futex.GoPark},
+		{note, asNames{"", "", "", "main"}, futex.GoPark},
+		{note, asNames{"futex_wait", "turnstile", "start_thread", "clone3"}, futex.Signal}, // of a static program
+		{note, asNames{"gomp_team_barrier_wait_end", "gomp_thread_start", "start_thread", "clone3"}, futex.Signal},
+		{plain7, asNames{"gomp_mutex_lock_slow", "add"}, futex.Mutex},
+		{plain7, asNames{"ethr_event_twait", "", "erts_schedule", "process_main"}, futex.Signal},
 		{plain7, asNames{"syscall", "partition_alloc::internal::SpinningMutex::LockSlow()"}, futex.Mutex},
 		{plain7, asNames{"syscall", "My::Mutex::lock_contended(int) [clone .cold]"}, futex.Mutex},
 		{bitset, asNames{"__futex_abstimed_wait_common", "pthread_cond_timedwait", "main"}, futex.Condvar},

@@ -167,7 +167,7 @@ func (s *Summed) row(id FutexID, c *CallSum, long *longWaits, open []*OpenWait) 
 	}
 	l := &lock{key: lockKey{id.Addr, id.Shared}, traits: begun.traitsOf(waits + int64(len(open))), time: c.Time, flows: long.lock.flows, waiters: long.lock.waiters}
 	copy(l.results[:], c.Results[:])
-	l.byName = (&locks{stacks: &s.stacks}).kindByName(l, nil)
+	l.byName, l.foreign = (&locks{stacks: &s.stacks}).kindByName(l, nil)
 	c.spread(&l.durations, &long.durations)
 	d := &l.durations
 	out := &Lock{
