@@ -8,7 +8,6 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -31,6 +30,9 @@ type Options struct {
 	Space func(pid int) *space.Space
 	// BuildID returns the build ID of a file of these, the zero ID if it is not known.
 	BuildID func(*space.File) elfid.ID
+	// Generation returns the generation of the inode of a file of these, 0 if it was not
+	// recorded. ok is false if there were several.
+	Generation func(*space.File) (number uint32, ok bool)
 	// Arch is the machine's, as uname has it.
 	Arch string
 	// VDSO is the vDSO of the machine's processes, nil if it is not known.
@@ -195,7 +197,7 @@ func (u *Unwinder) file(f *space.File) *unwind.File {
 
 // open opens a mapped file at its path, if no other user can have put it there. It must have the
 // build ID that was recorded; without one, the device and inode, and no change since perf had
-// written its file.
+// written its file (same).
 func (u *Unwinder) open(f *space.File) (*unwind.Binary, error) {
 	if f.Kind == procmap.VDSO {
 		if u.opt.VDSO == nil {
@@ -218,7 +220,7 @@ func (u *Unwinder) open(f *space.File) (*unwind.Binary, error) {
 	case !recorded.IsZero() && id != recorded:
 		err = errOther
 	case recorded.IsZero():
-		err = u.same(f, at.Info())
+		err = u.same(f, at)
 	}
 	if err != nil {
 		b.Close()
@@ -227,11 +229,18 @@ func (u *Unwinder) open(f *space.File) (*unwind.Binary, error) {
 	return b, nil
 }
 
-// same checks an open file without a build ID.
-func (u *Unwinder) same(f *space.File, info os.FileInfo) error {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
+// same checks an open file without a build ID. Where the number of its inode may have been another
+// file's before, the generation of the inode shows it.
+func (u *Unwinder) same(f *space.File, at *openfile.File) error {
+	st, ok := at.Info().Sys().(*syscall.Stat_t)
+	is, numbered := at.Generation()
+	if !ok || !numbered {
 		return errOther
+	}
+	if is != nil {
+		if was, known := u.opt.Generation(f); !known || was != 0 && was != *is {
+			return errOther
+		}
 	}
 	changed := time.Unix(st.Ctim.Unix())
 	if f.Inode == 0 || st.Ino != f.Inode || unix.Major(st.Dev) != f.Dev.Major || unix.Minor(st.Dev) != f.Dev.Minor ||

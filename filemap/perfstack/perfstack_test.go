@@ -55,6 +55,7 @@ func TestSame(t *testing.T) {
 	}
 	dev := procmap.Dev{Major: unix.Major(st.Dev), Minor: unix.Minor(st.Dev)}
 	later, before := time.Unix(st.Ctim.Unix()).Add(time.Hour), time.Unix(st.Ctim.Unix()).Add(-time.Hour)
+	right, _ := generation(t, name)
 	for _, c := range []struct {
 		file    space.File
 		written time.Time
@@ -68,7 +69,8 @@ func TestSame(t *testing.T) {
 		{space.File{Name: name}, later, false},
 	} {
 		u := New(Options{Arch: "x86_64", Written: c.written, Space: func(int) *space.Space { return nil },
-			BuildID: func(f *space.File) elfid.ID { return f.BuildID }})
+			BuildID:    func(f *space.File) elfid.ID { return f.BuildID },
+			Generation: func(*space.File) (uint32, bool) { return right, true }})
 		b, err := u.open(&c.file)
 		if c.same != (err == nil) || err != nil && !errors.Is(err, errOther) {
 			t.Errorf("%+v at %v: %v", c.file, c.written, err)
@@ -78,6 +80,61 @@ func TestSame(t *testing.T) {
 		}
 		if frames := u.Unwind(&perfdata.Copy{PID: 7, Wide: true}); frames != nil {
 			t.Errorf("%d frames of a process without mappings", len(frames))
+		}
+		u.Close()
+	}
+}
+
+// generation is that of the inode of a file, if its file system says so (lsattr -v).
+func generation(t *testing.T, name string) (number uint32, ok bool) {
+	t.Helper()
+	files := openfile.NewOpener(0)
+	defer files.Close()
+	f, err := files.Path(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	is, numbered := f.Generation()
+	if !numbered {
+		t.Skip("a file system whose inodes have numbers of their own is needed")
+	}
+	if is == nil {
+		return 0, false
+	}
+	return *is, true
+}
+
+// TestReused: a file whose inode has the number of the recorded one, which was deleted, is another
+// one by the generation of the inode.
+func TestReused(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(name, []byte("no ELF"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	right, ok := generation(t, name)
+	if !ok {
+		t.Skip("a file system whose inodes have generations is needed")
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(name, &st); err != nil {
+		t.Fatal(err)
+	}
+	file := space.File{Name: name, Inode: st.Ino, Dev: procmap.Dev{Major: unix.Major(st.Dev), Minor: unix.Minor(st.Dev)}}
+	for _, c := range []struct {
+		was   uint32
+		known bool
+		same  bool
+	}{{right, true, true}, {right + 1, true, false}, {0, true, true}, {right, false, false}} {
+		u := New(Options{Arch: "x86_64", Written: time.Now().Add(time.Hour), Space: func(int) *space.Space { return nil },
+			BuildID:    func(f *space.File) elfid.ID { return f.BuildID },
+			Generation: func(*space.File) (uint32, bool) { return c.was, c.known }})
+		b, err := u.open(&file)
+		if c.same != (err == nil) {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if err == nil {
+			b.Close()
 		}
 		u.Close()
 	}

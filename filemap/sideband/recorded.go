@@ -33,6 +33,7 @@ type Recorded struct {
 	losses         []loss       // in order
 	names          filemap.Names
 	ids            map[string]*listedFile
+	generations    generations
 }
 
 // NewRecorded returns a history without any record. clock is the trace clock of their
@@ -166,6 +167,7 @@ func (r *Recorded) forked(rec *perf.Record) {
 func (r *Recorded) mapped(rec *perf.Record) {
 	m := mapping(rec, &r.names)
 	h := r.History
+	r.generations.note(&m, rec)
 	if listed := r.ids[m.Name]; listed != nil {
 		listed.meet(m.BuildID, fileKey{m.Dev, m.Inode, rec.InodeGeneration})
 	}

@@ -38,7 +38,7 @@ func (c *copies) open(f *perfdata.File, name string, rec *sideband.Recorded) {
 	if !f.Copies() {
 		return
 	}
-	opt := perfstack.Options{Arch: f.Arch, Space: rec.History.Spaces.Space, BuildID: rec.BuildID, Written: writtenAt(name)}
+	opt := perfstack.Options{Arch: f.Arch, Space: rec.History.Spaces.Space, BuildID: rec.BuildID, Generation: rec.Generation, Written: writtenAt(name)}
 	if own, err := anoncode.OwnVDSO(); err == nil && sameVDSO(f, own.ID()) {
 		if memory, err := anoncode.VDSOMemory(); err == nil {
 			opt.VDSO = memory

@@ -1,0 +1,31 @@
+package openfile
+
+import "golang.org/x/sys/unix"
+
+// getVersion is FS_IOC_GETVERSION (include/uapi/linux/fs.h) with the long of 64-bit kernels.
+const getVersion = 0x80087601
+
+// Generation returns the generation of the file's inode, nil if its file system does not say it.
+// numbered is as in Numbered.
+func (f *File) Generation() (generation *uint32, numbered bool) {
+	found := new(struct {
+		generation *uint32
+		numbered   bool
+	}) // the call may go on without us
+	look := func() {
+		fd := int(f.file.Fd())
+		if found.numbered = Numbered(fd); !found.numbered {
+			return
+		}
+		if n, err := unix.IoctlGetInt(fd, getVersion); err == nil {
+			is := uint32(n)
+			found.generation = &is
+		}
+	}
+	if f.calls == nil {
+		look()
+	} else if f.calls.Do(look) != nil {
+		return nil, false
+	}
+	return found.generation, found.numbered
+}
