@@ -20,19 +20,7 @@ func (rp *reporter) notes(r *Report, v *View, locks []*Lock, filtered bool) {
 	if rp.claimed > 0 {
 		note("%d of %d frames rest on claims, which the kernel made because of another stack: --maps checks them, --strict leaves them unresolved", rp.claimed, rp.frames)
 	}
-	if r.Hints = rp.hints(locks); v.By == ByAuto && r.By == BySite {
-		r.Hints = append([]string{"rows are places in the code, as no lock of theirs has most of the waiting: --by=object has each lock"}, r.Hints...)
-	}
-	if hint := mixed(locks); hint != "" {
-		r.Hints = append(r.Hints, hint)
-	}
-	own := ""
-	if len(r.Hints) == 0 {
-		own = rp.own(r, locks)
-	}
-	if hint := cmp.Or(own, rp.elsewhere(r)); hint != "" && !filtered {
-		r.Hints = append(r.Hints, hint)
-	}
+	rp.noteHints(r, v, locks, filtered)
 	unknown := slices.ContainsFunc(locks, func(l *Lock) bool { return l.Process != nil && l.Process.TGID < 0 })
 	switch {
 	case unknown && rp.opt.Mappings == nil && rp.opt.Programs == nil:
@@ -62,5 +50,24 @@ func (rp *reporter) notes(r *Report, v *View, locks []*Lock, filtered bool) {
 		note("more than %d futexes: those with the least time, of all processes, are left out", rp.opt.Locks)
 	case rp.locks.evicted:
 		note("more than %d futexes: those with the least time are summed up as others", rp.opt.Locks)
+	}
+}
+
+// noteHints says where else to look. What futexes do not show of a runtime's locks may be what
+// they cost.
+func (rp *reporter) noteHints(r *Report, v *View, locks []*Lock, filtered bool) {
+	hint := func(text string) {
+		if text != "" {
+			r.Hints = append(r.Hints, text)
+		}
+	}
+	if v.By == ByAuto && r.By == BySite {
+		hint("rows are places in the code, as no lock of theirs has most of the waiting: --by=object has each lock")
+	}
+	hints := rp.hints(locks)
+	r.Hints = append(r.Hints, hints...)
+	hint(mixed(locks))
+	if len(hints) == 0 && !filtered {
+		hint(cmp.Or(rp.own(r, locks), rp.elsewhere(r)))
 	}
 }
