@@ -61,8 +61,8 @@ type kindFunction struct {
 // kindFunctions are functions of glibc and musl (nptl, src/thread), of the Go
 // runtime (runtime/lock_futex.go, lock_spinbit.go), of Rust's standard library
 // (library/std/src/sys/sync), of libc++ and libstdc++, of Chromium's allocator
-// (partition_alloc/spinning_mutex.cc), of Abseil, OpenMP (libgomp/config/linux), and GLib
-// (glib/gthread-posix.c), and of Erlang, whose threads wait for events of their own
+// (partition_alloc/spinning_mutex.cc), of Abseil, OpenMP (libgomp/config/linux), GLib
+// (glib/gthread-posix.c), Qt (qtbase/src/corelib/thread), and of Erlang, whose threads wait for events of their own
 // (erts/lib_src/pthread/ethr_event.c).
 var kindFunctions = [...]kindFunction{
 	{"pthread_mutex_lock", Mutex}, {"pthread_mutex_timedlock", Mutex}, {"pthread_mutex_clocklock", Mutex}, {"pthread_mutex_cond_lock", Mutex},
@@ -81,6 +81,7 @@ var kindFunctions = [...]kindFunction{
 	{"SpinningMutex::LockSlow", Mutex}, {"SpinningMutex::FutexWait", Mutex},
 	{"base_internal::SpinLock::SlowLock", Mutex},
 	{"gomp_mutex_lock_slow", Mutex}, {"gomp_sem_wait_slow", Semaphore}, {"gomp_barrier_wait_end", Signal}, {"gomp_team_barrier_wait_end", Signal},
+	{"QBasicMutex::lockInternal", Mutex}, {"QSemaphore::acquire", Semaphore}, {"QSemaphore::tryAcquire", Semaphore},
 	{"ethr_event_wait", Signal}, {"ethr_event_twait", Signal},
 	{"g_mutex_lock", Mutex}, {"g_mutex_lock_slowpath", Mutex}, {"g_cond_wait", Condvar}, {"g_cond_wait_until", Condvar},
 }

@@ -84,6 +84,8 @@ func TestKindByName(t *testing.T) {
 		{note, asNames{"futex_wait", "turnstile", "start_thread", "clone3"}, futex.Signal}, // of a static program
 		{note, asNames{"gomp_team_barrier_wait_end", "gomp_thread_start", "start_thread", "clone3"}, futex.Signal},
 		{plain7, asNames{"gomp_mutex_lock_slow", "add"}, futex.Mutex},
+		{plain7, asNames{"syscall", "QBasicMutex::lockInternal()", "add()"}, futex.Mutex},
+		{plain7, asNames{"syscall", "QSemaphore::acquire(int)", "lim()"}, futex.Semaphore},
 		{plain7, asNames{"ethr_event_twait", "", "erts_schedule", "process_main"}, futex.Signal},
 		{plain7, asNames{"syscall", "partition_alloc::internal::SpinningMutex::LockSlow()"}, futex.Mutex},
 		{plain7, asNames{"syscall", "My::Mutex::lock_contended(int) [clone .cold]"}, futex.Mutex},

@@ -211,14 +211,16 @@ func plainName(function string) string {
 	return function
 }
 
-// wrappers begin the functions by which the standard libraries of C++ and Rust, Abseil and
-// parking_lot take and release locks, and by which Rust calls closures.
+// wrappers begin the functions by which the standard libraries of C++ and Rust, Abseil,
+// parking_lot and oneTBB take and release locks, and by which Rust calls closures.
 var wrappers = [...]string{
 	"std::", "__gthread_", "__gnu_cxx::",
 	"core::ops::", "core::ptr::", "core::mem::", "alloc::boxed::", "alloc::sync::", "alloc::rc::",
 	"absl::Mutex::", "absl::MutexLock::", "absl::ReaderMutexLock::", "absl::WriterMutexLock::", "absl::ReleasableMutexLock::",
 	"absl::CondVar::", "absl::base_internal::", "absl::synchronization_internal::", "AbslInternalPerThreadSem", "AbslInternalSpinLock",
 	"parking_lot::", "parking_lot_core::", "lock_api::",
+	"tbb::detail::r1::wait_on_address", "tbb::detail::r1::notify_by_address", "tbb::detail::d1::waitable_atomic<", "tbb::detail::d1::mutex::",
+	"tbb::detail::d1::rw_mutex::", "tbb::detail::d1::unique_scoped_lock<", "tbb::detail::d1::rw_scoped_lock<",
 }
 
 // wrapper reports whether a function is of a library that locks for a program: std::mutex::lock,
