@@ -69,8 +69,8 @@ type Options struct {
 	Gaps *Gaps
 	// Calls keeps all calls that wait for WaitCalls.
 	Calls bool
-	// Impact keeps what Analysis.Impact needs.
-	Impact bool
+	// Impact is what Analysis.Impact is to find.
+	Impact ImpactView
 	// Order keeps what an order by the critical path needs (View.Sort auto), of a trace that
 	// is not long.
 	Order bool
@@ -101,7 +101,7 @@ type Analysis struct {
 	held     held
 	calls    calls
 	reporter reporter
-	impact   impactLog // of Options.Impact
+	impact   impactLog // of Options.Impact and Order
 	summed   summedTrace
 
 	ahead *ahead.Events // of the batch, nil if nothing has decoded it

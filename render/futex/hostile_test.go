@@ -150,7 +150,7 @@ func TestNumberedLocks(t *testing.T) {
 		return heap() - before
 	}
 	without := kept(bounded)
-	for _, opt := range []futex.Options{{Impact: true}, {Calls: true}} {
+	for _, opt := range []futex.Options{{Impact: futex.ImpactView{On: true}}, {Calls: true}} {
 		opt.Threads, opt.Locks = bounded.Threads, bounded.Locks
 		if more := kept(opt) - without; more > most {
 			t.Errorf("%+v: %d bytes more are kept of %d locks, want %d at most", opt, more, locks, most)

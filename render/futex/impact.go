@@ -20,7 +20,10 @@ type impactLog struct {
 	log     *impact.Log // nil if it is not wanted
 	locks   numbering   // nil for ones that were not known when they were released
 	unknown map[threadKey]int32
+	view    ImpactView
 	whole   *impact.Path // of the whole trace, nil if it was not looked for
+	path    *impact.Path // that the view is of, nil if there is none, for which err is why
+	err     error
 	// forOrder is set if it is wanted only as far as it is whole.
 	forOrder bool
 }
@@ -34,8 +37,8 @@ type threadKey struct {
 func newImpactLog(opt Options, lk *locks) impactLog {
 	g := impactLog{unknown: make(map[threadKey]int32), locks: numbering{locks: lk}}
 	switch {
-	case opt.Impact:
-		g.log = impact.NewLog(0)
+	case opt.Impact.On:
+		g.log, g.view = impact.NewLog(0), opt.Impact
 	case opt.Order:
 		g.log, g.forOrder = impact.NewLog(orderEntries), true
 	default:
@@ -220,12 +223,18 @@ func (g *impactLog) find(from, to string) (*impact.Path, error) {
 	return g.whole, err
 }
 
-// ahead finds the critical path of the whole trace, if it is wanted, while there is no report
-// yet: each takes much memory. Impact reports what is wrong with it.
+// ahead finds the critical path, if it is wanted, while there is no report yet: each takes much
+// memory. Then the log goes, unless changes are to be predicted.
 func (g *impactLog) ahead() {
-	if g.log != nil && !g.forOrder {
+	if g.log == nil {
+		return
+	}
+	if g.view.On {
 		g.settle()
-		_, _ = g.find("", "")
+		g.path, g.err = g.find(g.view.From, g.view.To)
+	}
+	if len(g.view.WhatIf) == 0 {
+		g.log = nil
 	}
 }
 
@@ -247,17 +256,17 @@ func (a *Analysis) impactRows() *impactRows {
 	return rows
 }
 
-// Impact finds what the run time depends on, after a report: Options.Impact is needed.
-func (a *Analysis) Impact(v ImpactView) *Impact {
-	out := &Impact{Changes: v.WhatIf}
-	a.impact.settle()
-	if out.Path, out.Err = a.impact.find(v.From, v.To); out.Err != nil {
+// Impact finds what the run time depends on, as Options.Impact wants it, after Report.
+func (a *Analysis) Impact() *Impact {
+	g := &a.impact
+	out := &Impact{Changes: g.view.WhatIf, Path: g.path, Err: g.err}
+	if out.Err != nil {
 		return out
 	}
 	rows := a.impactRows()
 	times := make(map[*Lock]tracefs.Time)
 	for _, part := range out.Path.Locks {
-		if l := rows.of[a.impact.locks.list[part.Lock]]; l != nil {
+		if l := rows.of[g.locks.list[part.Lock]]; l != nil {
 			times[l] += part.Time
 		}
 	}
@@ -269,14 +278,15 @@ func (a *Analysis) Impact(v ImpactView) *Impact {
 	sorting.StableFunc(out.Locks, func(x, y ImpactLock) int {
 		return cmp.Or(cmp.Compare(x.joins(), y.joins()), cmp.Compare(y.Time, x.Time))
 	})
-	if len(v.WhatIf) > 0 {
-		out.Prediction, out.Err = a.impact.predict(v, rows)
+	if len(g.view.WhatIf) > 0 {
+		out.Prediction, out.Err = g.predict(rows)
 	}
 	return out
 }
 
 // predict replays what the log has with the changes that are asked for.
-func (g *impactLog) predict(v ImpactView, rows *impactRows) (*impact.Prediction, error) {
+func (g *impactLog) predict(rows *impactRows) (*impact.Prediction, error) {
+	v := &g.view
 	changes := make(map[int32]impact.Change)
 	for _, c := range v.WhatIf {
 		found := false

@@ -30,6 +30,15 @@ const impactTrace = `          <idle>-0       [000] d..2. 1.000000: sched_switch
             prog-11      [001] d..2. 1.021000: sched_switch: prev_comm=prog prev_pid=11 prev_prio=120 prev_state=X ==> next_comm=swapper/1 next_pid=0 next_prio=120
 `
 
+// impactOf analyses a trace with what its report is asked for.
+func impactOf(t *testing.T, v futex.ImpactView, text string) *futex.Impact {
+	t.Helper()
+	v.On = true
+	a := analyseText(t, futex.Options{Impact: v}, text)
+	a.Report(futex.View{})
+	return a.Impact()
+}
+
 // TestImpact: the path goes from the waiter to its waker, and each part of it is what it
 // was.
 func TestImpact(t *testing.T) {
@@ -39,9 +48,7 @@ func TestImpact(t *testing.T) {
 		running tracefs.Time
 		lock    tracefs.Time
 	}{{"1.000000", 12 * ms, 7 * ms}, {"request", 7 * ms, 6 * ms}} {
-		a := analyseText(t, futex.Options{Impact: true}, impactTrace)
-		a.Report(futex.View{})
-		i := a.Impact(futex.ImpactView{From: c.from, WhatIf: []impact.Change{{Lock: "0x1000", Halve: true}}})
+		i := impactOf(t, futex.ImpactView{From: c.from, WhatIf: []impact.Change{{Lock: "0x1000", Halve: true}}}, impactTrace)
 		if i.Err != nil {
 			t.Fatal(i.Err)
 		}
@@ -57,9 +64,7 @@ func TestImpact(t *testing.T) {
 			t.Errorf("%s: %+v", c.from, w)
 		}
 	}
-	a := analyseText(t, futex.Options{Impact: true}, impactTrace)
-	a.Report(futex.View{})
-	if i := a.Impact(futex.ImpactView{WhatIf: []impact.Change{{Lock: "other", Halve: true}}}); i.Err == nil || !strings.Contains(fmt.Sprint(i.Err), "other") {
+	if i := impactOf(t, futex.ImpactView{WhatIf: []impact.Change{{Lock: "other", Halve: true}}}, impactTrace); i.Err == nil || !strings.Contains(fmt.Sprint(i.Err), "other") {
 		t.Errorf("%v: there is no such lock", i.Err)
 	}
 }
@@ -76,9 +81,7 @@ func TestImpactJoins(t *testing.T) {
             prog-11      [001] d..2. 1.021000`
 	first, rest, _ := strings.Cut(impactTrace, "\n")
 	text := first + "\n" + join + strings.Replace(rest, "            prog-11      [001] d..2. 1.021000", joined, 1)
-	a := analyseText(t, futex.Options{Impact: true}, text)
-	a.Report(futex.View{})
-	i := a.Impact(futex.ImpactView{})
+	i := impactOf(t, futex.ImpactView{}, text)
 	if i.Err != nil || len(i.Locks) != 2 || i.Locks[0].Lock.Address != 0x1000 || i.Locks[1].Lock.Kind != futex.Join || i.Locks[1].Time <= i.Locks[0].Time {
 		t.Fatalf("%v: %+v", i.Err, i.Locks)
 	}

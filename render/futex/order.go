@@ -25,10 +25,12 @@ const orderEntries = 1 << 18
 
 // path finds the critical path if enough of it is known, nil otherwise.
 func (a *Analysis) path() *onPath {
-	if a.impact.log == nil || a.losses.Gaps.Any() || a.losses.refused > 0 {
+	if a.impact.log == nil && a.impact.whole == nil || a.losses.Gaps.Any() || a.losses.refused > 0 {
 		return nil
 	}
-	a.impact.settle()
+	if a.impact.whole == nil {
+		a.impact.settle()
+	}
 	found, err := a.impact.find("", "")
 	if err != nil || found.Unknown*mostUnknown > found.To-found.From {
 		return nil

@@ -60,10 +60,10 @@ func (v *View) Check() error {
 // Report finishes the analysis: nothing can be added after it.
 func (a *Analysis) Report(v View) *Report {
 	a.finish()
-	a.impact.ahead()
 	if v.Sort == "auto" && len(v.PIDs)+len(v.Comms) == 0 {
 		v.path = a.path()
 	}
+	a.impact.ahead()
 	return a.Interim(v)
 }
 

@@ -25,7 +25,7 @@ func reportOf(t *testing.T, processors int, trace string) []byte {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
 	var out bytes.Buffer
 	futexes := analysis.Saved[*futex.Analysis]{From: &saved.Options{Files: []string{trace}, Quiet: true}, New: func(_ *saved.Trace, gaps *lost.Gaps) *futex.Analysis {
-		return futex.New(futex.Options{Gaps: gaps, Order: true, Impact: true})
+		return futex.New(futex.Options{Gaps: gaps, Order: true, Impact: futex.ImpactView{On: true}})
 	}}
 	waits := analysis.Saved[*wait.Analysis]{From: &saved.Options{Files: []string{trace}, Quiet: true}, New: func(_ *saved.Trace, gaps *lost.Gaps) *wait.Analysis {
 		return wait.New(wait.Options{Gaps: gaps})

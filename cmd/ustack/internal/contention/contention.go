@@ -62,7 +62,7 @@ func (o *Output) Report(stdout, stderr io.Writer, a *futex.Analysis, names *symb
 		r.Verdict.Ended = true
 	}
 	if o.Impact.On {
-		r.Impact = a.Impact(o.Impact)
+		r.Impact = a.Impact()
 	}
 	write := o.Write
 	if o.eachWait() {
@@ -97,7 +97,7 @@ func writeNotes(w io.Writer, r *futex.Report, eachWait bool) {
 // Read analyses a saved trace.
 func (o *Output) Read(from *saved.Options, stdin io.Reader, stderr io.Writer) (*futex.Analysis, error) {
 	read := analysis.Saved[*futex.Analysis]{From: from, Drop: (*futex.Analysis).DropCalls, New: func(trace *saved.Trace, gaps *lost.Gaps) *futex.Analysis {
-		opt := futex.Options{Calls: o.eachWait(), Impact: o.Impact.On, Order: o.View.Sort == "auto", GoHeap: redact.IsGoHeap, Gaps: gaps}
+		opt := futex.Options{Calls: o.eachWait(), Impact: o.Impact, Order: o.View.Sort == "auto", GoHeap: redact.IsGoHeap, Gaps: gaps}
 		o.Clock = trace.Clock()
 		if ev := trace.Dump(); ev != nil {
 			opt.Mappings = ev
