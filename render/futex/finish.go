@@ -31,7 +31,7 @@ func (a *Analysis) Until(t tracefs.Time) {
 // sure any more.
 func (a *Analysis) Refused(n uint64) { a.losses.refused = n }
 
-// finish ends the calls under way at the end of the trace.
+// finish ends the calls under way at the end of the trace. Nothing can be added after it.
 func (a *Analysis) finish() {
 	a.losses.Close()
 	a.losses.settleAll() // locks may become one
@@ -39,6 +39,7 @@ func (a *Analysis) finish() {
 		a.calls.stopPaused(th)
 	}
 	a.losses.settleAll()
+	a.dropPast()
 }
 
 // hiding is how much longer threads can have waited than was seen: all threads,

@@ -35,6 +35,10 @@ func (h *hostile) requeue(tid, from, to int) {
 	h.event(tid, "sys_futex(uaddr: %#x, op: 0x84, val: 0, utime: 0x7fffffff, uaddr2: %#x, val3: 2)", from, to)
 }
 
+func (h *hostile) off(tid int, state string) {
+	h.event(tid, "sched_switch: prev_comm=a prev_pid=%d prev_prio=120 prev_state=%s ==> next_comm=swapper/0 next_pid=0 next_prio=120", tid, state)
+}
+
 func (h *hostile) result(tid, n int) { h.event(tid, "sys_futex -> %#x", n) }
 
 // passBy makes threads that each wait for a moment at a futex of their own, or at one.
@@ -262,4 +266,38 @@ func cpuTime(b *testing.B) int64 {
 		b.Fatal(err)
 	}
 	return t.Nano()
+}
+
+// TestPastGoes: a report leaves nothing in memory of calls that are over, of what threads did,
+// and of locks that have become parts of others; WaitCalls leaves less.
+func TestPastGoes(t *testing.T) {
+	const locks, mostOfReport, mostOfCalls = 3000, 7 << 20, 3 << 20
+	var h hostile
+	for i := range locks {
+		waiter, owner, addr := 100+i%50, 200+i%50, 0x1000+8*i
+		h.wait(waiter, addr)
+		h.off(waiter, "S")
+		for range 8 {
+			h.off(owner, "R")
+			h.off(owner, "S")
+			h.wake(owner, addr)
+			h.result(owner, 0)
+		}
+		h.wake(owner, addr)
+		h.result(owner, 1)
+		h.result(waiter, 0)
+	}
+	text := h.b.String()
+	before := heap()
+	a := analyseText(t, futex.Options{Calls: true, Locks: 256}, text)
+	r := a.Report(futex.View{})
+	r.Locks, r.Signals, r.Longest, r.Chains, r.Roots, r.LongHolds = nil, nil, nil, nil, nil, nil
+	reported := heap() - before
+	a.KeepCalls()
+	calls := heap() - before
+	if reported > mostOfReport || calls > mostOfCalls {
+		t.Errorf("%d bytes are kept by a report, %d by KeepCalls", reported, calls)
+	}
+	runtime.KeepAlive(a)
+	runtime.KeepAlive(text)
 }

@@ -101,7 +101,7 @@ func TestOwnersStale(t *testing.T) {
 	}
 	stale = append(stale, now[0])
 	a.Owned(now[0], 77, "unknown", 4_000_000)
-	r := a.Report(futex.View{})
+	r := a.Interim(futex.View{})
 	if l := r.Locks[0]; l.Readings != 1 || l.Owners[0].TID != 77 || l.Owners[0].Comm != "unknown" {
 		t.Errorf("%+v", l.Owners)
 	}

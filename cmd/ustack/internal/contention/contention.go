@@ -151,6 +151,7 @@ func (o *Output) eachWait() bool { return o.Profile.Timed || o.Profile.Page }
 func (o *Output) writeWaits(a *futex.Analysis) func(io.Writer, *futex.Report) error {
 	return func(w io.Writer, r *futex.Report) error {
 		defer a.DropCalls()
+		a.KeepCalls()
 		if o.Profile.Page {
 			return futexreport.HTML(w, a, r, o.View, o.Blame)
 		}
