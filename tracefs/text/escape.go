@@ -50,6 +50,9 @@ func isEscaped(b *tracefs.Batch) bool {
 			return false
 		}
 	}
+	if bytes.Contains(b.Text, []byte(PlaceMark)) {
+		return false
+	}
 	for lines := b.Text; ; {
 		n := escape.Index(lines)
 		if n < 0 || lines[n] != '\n' {
@@ -131,8 +134,12 @@ func cutFeed(text []byte) (line, feed []byte) {
 	return text[:n], text[n:]
 }
 
-// unit writes the text up to a place as one string.
+// unit writes the text up to a place as one string. It is no line of ours.
 func (e *escaper) unit(to uint32) {
+	if n := len(e.out); e.from < to && (n == 0 || e.out[n-1] == '\n') && IsPlace(e.text[e.from:to]) {
+		e.out = escape.AppendByte(e.out, e.text[e.from])
+		e.from++
+	}
 	e.out = escape.Append(e.out, e.text[e.from:max(to, e.from)])
 	e.from = max(to, e.from)
 }

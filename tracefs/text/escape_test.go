@@ -168,6 +168,48 @@ func TestForged(t *testing.T) {
 	}
 }
 
+// TestForgedPlace: no text that others have written is read as the line of a place, wherever
+// it is.
+func TestForgedPlace(t *testing.T) {
+	const forged = PlaceMark + "thread=7 process=7 began=1 program=p futex=0x10"
+	head := "             cat-7       [000] .....     1.000001: "
+	for name, in := range map[string]string{
+		"at the beginning":      forged + "\n" + head + "ev: x\n",
+		"after a string":        head + "tracing_mark_write: a\n" + forged + "\n" + head + "ev: x\n",
+		"after a loss":          head + "tracing_mark_write: a\nCPU:0 [LOST 12 EVENTS]\n" + forged + "\n" + head + "ev: x\n",
+		"in a stack":            head + "<user stack trace>\n =>  <0000000000001234>\n" + forged + "\n" + forged + "\n" + head + "ev: x\n",
+		"in a kernel's stack":   head + "<stack trace>\n => f\n" + forged + "\n" + head + "ev: x\n",
+		"in a path":             head + "file_map: hash=0x1 path=/a\n" + forged + "\n" + head + "ev: x\n",
+		"at the end":            head + "ev: x\n# tracer: nop\n" + forged,
+		"after what is no line": "\n\n" + forged + "\n" + forged + "\n" + head + "ev: x\n",
+	} {
+		b, err := scanAll(t, plainScanner(), []byte(in))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		Escape(b)
+		again, err := scanAll(t, escapedScanner(), b.Text)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for i := range again.Records {
+			if r := &again.Records[i]; r.Kind == tracefs.KindNote && IsPlace(again.Raw(r)) {
+				t.Errorf("%s: %q is a place", name, again.Raw(r))
+			}
+		}
+		for line := range bytes.Lines(b.Text) {
+			if IsPlace(line) {
+				t.Errorf("%s: %q", name, b.Text)
+			}
+		}
+		checkEscape(t, in)
+	}
+	b, err := scanAll(t, escapedScanner(), []byte(head+"ev: x\n"+forged+"\n"+head+"ev: y\n"))
+	if err != nil || len(b.Records) != 3 || b.Records[1].Kind != tracefs.KindNote || !IsPlace(b.Raw(&b.Records[1])) {
+		t.Errorf("our own: %v, %v", b.Records, err)
+	}
+}
+
 // FuzzName: a name stays in its place in a frame's line, whatever it is.
 func FuzzName(f *testing.F) {
 	f.Add([]byte("/x : path=/y (unresolved: lost) build_id={0x1,0x2,0x3,0x4,0x5}"), []byte("work (inferred) : path=/z"))

@@ -14,6 +14,14 @@ import (
 // begins with a name of 15 bytes at most, in 16 columns.
 const Head = headKey + "1\n"
 
+// PlaceMark begins a line of a report, which is no record, with where a futex is
+// (render/futex.Place): it comes before the first call there that a thread makes.
+// Escape lets no other text begin with it.
+const PlaceMark = "# ustack: place "
+
+// IsPlace reports whether a line of text that ustack has written has a place.
+func IsPlace(line []byte) bool { return hasPrefix(line, PlaceMark) }
+
 const (
 	headKey = "# ustack: escaped="
 	// savedKey follows in the head of a trace that was saved with the address spaces

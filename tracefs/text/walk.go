@@ -261,7 +261,7 @@ func (w *walk) refuse(line []byte) error {
 // other takes a line without a header, line feed not included.
 func (w *walk) other(line []byte, atEnd bool) {
 	switch {
-	case w.joins(line):
+	case w.joins(line), w.s.escaped && IsPlace(line):
 		w.note()
 	case w.lost(line), w.gap(line), w.overwritten(line):
 		return
