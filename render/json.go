@@ -168,6 +168,9 @@ func (j *JSON) record(h *resolve.Pending, i int) {
 		j.out.buf = appendText(j.out.buf, "text", h.Raw(rec))
 		j.end()
 	case tracefs.KindNote:
+		if h.Escaped && text.IsPlace(h.Raw(rec)) {
+			return
+		}
 		j.out.buf = append(j.out.buf, `{"type":"note"`...)
 		j.out.buf = appendText(j.out.buf, "text", h.Plain(h.Raw(rec)))
 		j.end()

@@ -20,6 +20,7 @@ type options struct {
 	text   TextOptions
 	names  symbol.Namer // nil for none
 	json   bool
+	ours   bool // text that ustack has written
 	pauses bool // after each piece
 
 	attributor resolve.Attributor
@@ -42,6 +43,9 @@ func replayed(t testing.TB, opt options, pieces ...string) string {
 	stitch := opt.json || opt.text.Stitch
 	scan := text.NewScanner()
 	scan.Events = stitch
+	if opt.ours {
+		scan.UseEscapes()
+	}
 	res := resolve.New(resolve.Options{Stitch: stitch, Attributor: opt.attributor})
 	var out bytes.Buffer
 	var r Renderer = NewText(&out, opt.text)

@@ -72,7 +72,7 @@ func (t *Text) detached(h *resolve.Pending) error {
 					return err
 				}
 			}
-		case tracefs.KindMappingEvent:
+		case tracefs.KindMappingEvent, tracefs.KindNote:
 			if t.drop(h, rec) {
 				t.out.refer(h.Text[from:rec.Off])
 				from = rec.End
@@ -83,9 +83,12 @@ func (t *Text) detached(h *resolve.Pending) error {
 	return t.Flush()
 }
 
-// drop reports whether a mapping event is left out. One that could not be
-// used stays, for people to see.
+// drop reports whether a record is left out: a mapping event, or a line of a report with where
+// a futex is. A mapping event that could not be used stays, for people to see.
 func (t *Text) drop(h *resolve.Pending, rec *tracefs.Record) bool {
+	if rec.Kind == tracefs.KindNote {
+		return !t.opt.KeepMaps && h.Escaped && text.IsPlace(h.Raw(rec))
+	}
 	return !t.opt.KeepMaps && h.MappingEvent(rec).Bad == ""
 }
 
@@ -226,7 +229,7 @@ func (t *Text) stitched(h *resolve.Pending) error {
 	for i := range h.Records {
 		rec, a := &h.Records[i], &h.Attached[i]
 		switch {
-		case a.Taken || rec.Kind == tracefs.KindMappingEvent && t.drop(h, rec):
+		case a.Taken || (rec.Kind == tracefs.KindMappingEvent || rec.Kind == tracefs.KindNote) && t.drop(h, rec):
 			t.out.refer(h.Text[from:rec.Off])
 			from = rec.End
 		case rec.Kind == tracefs.KindStack:

@@ -4,6 +4,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"ustack/tracefs/text"
 )
 
 // title begins a stack of the hash dialect.
@@ -153,6 +155,26 @@ func TestParseBuildIDStyle(t *testing.T) {
 	for _, name := range []string{"", "Hex", "words"} {
 		if _, err := ParseBuildIDStyle(name); err == nil || !strings.Contains(err.Error(), "kernel, hex, none") {
 			t.Errorf("%q: error %v", name, err)
+		}
+	}
+}
+
+// TestPlacesHidden: no output has the lines of a report with where futexes are; text that is to be
+// read again has.
+func TestPlacesHidden(t *testing.T) {
+	const place = text.PlaceMark + "thread=7 process=7 began=1 program=p\n"
+	event := line("cat", 7, "100.000001", "ev: x")
+	in := place + event + place + event
+	for name, c := range map[string]struct {
+		opt  options
+		want int
+	}{
+		"text": {options{ours: true}, 0}, "stitched": {options{ours: true, text: TextOptions{Stitch: true}}, 0}, "json": {options{ours: true, json: true}, 0},
+		"text to be read again": {options{ours: true, text: TextOptions{KeepMaps: true}}, 2}, "text of others": {options{}, 2},
+	} {
+		got := replayed(t, c.opt, in)
+		if n := strings.Count(got, "ustack: place"); n != c.want || strings.Count(got, "100.000001") != 2 {
+			t.Errorf("%s: %d places\n%s", name, n, got)
 		}
 	}
 }

@@ -36,6 +36,9 @@ type Compact struct {
 	Redact *redact.Redactor
 	// Identifiers are the files' identifiers, nil for new ones.
 	Identifiers *Identifiers
+	// Before, if set, appends lines to b that come before an event, each with its line feed.
+	// They are no events of the trace, and are not counted as such. It is not called with Redact.
+	Before func(b []byte, h *resolve.Pending, event *tracefs.Record) []byte
 
 	w       io.Writer
 	room    func() int64 // how much w has, nil: no end of it
@@ -104,6 +107,7 @@ func (c *Compact) Batch(h *resolve.Pending) error {
 		switch rec.Kind {
 		case tracefs.KindEvent:
 			if whole {
+				from = c.before(h, rec, from)
 				c.pending.Events++
 			}
 		case tracefs.KindStack:
@@ -129,6 +133,22 @@ func (c *Compact) Batch(h *resolve.Pending) error {
 	}
 	c.buf = append(c.buf, h.Text[from:]...)
 	return c.Flush()
+}
+
+// before writes what comes before an event. Text before from is written, and it returns where
+// that is now.
+func (c *Compact) before(h *resolve.Pending, event *tracefs.Record, from uint32) uint32 {
+	if c.Before == nil {
+		return from
+	}
+	c.line = c.Before(c.line[:0], h, event)
+	if len(c.line) == 0 {
+		return from
+	}
+	c.buf = append(c.buf, h.Text[from:event.Off]...)
+	c.endLine()
+	c.buf = append(c.buf, c.line...)
+	return event.Off
 }
 
 // Flush implements render.Renderer.

@@ -9,6 +9,7 @@
 //	# ustack: clock=mono …                  facts about the machine
 //	ustack-77 [000] ..... 3.100000: file_map: hash=0x8f21… dev=[0:0] path=/lib/libc.so.6 build_id={…}
 //	…                                       all files that were mapped as code
+//	# ustack: place thread=93 process=90 …  where the futex is that a thread calls first
 //	bank-93 [001] ..... 3.892991: sys_futex(…)
 //	bank-93 [001] ..... 3.893031: <user stack trace>
 //	 =>  <000000000000196f> : 0x8f21…       offset in the file, and which file

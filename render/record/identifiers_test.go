@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"ustack/filemap/resolve"
 	"ustack/render/redact"
 	"ustack/tracefs"
+	"ustack/tracefs/text"
 )
 
 // TestIdentifiers: a file has one identifier, other files have others, and nothing
@@ -85,10 +87,65 @@ func TestRedactedNames(t *testing.T) {
 		c := NewCompact(&out)
 		c.Redact = redact.New(bytes.Repeat([]byte("k"), 32), nil)
 		check(t, c.Batch(h))
-		text := strings.TrimLeft(out.String(), " ")
-		token, _, _ := strings.Cut(text, "-7 ")
-		if len(token) != 13 || strings.Count(text, token) != 3 {
-			t.Errorf("%q is\n%s", name, text)
+		got := strings.TrimLeft(out.String(), " ")
+		token, _, _ := strings.Cut(got, "-7 ")
+		if len(token) != 13 || strings.Count(got, token) != 3 {
+			t.Errorf("%q is\n%s", name, got)
 		}
 	}
+}
+
+// TestPlacesRedacted: the lines with where futexes are do not stay in a redacted report, and are
+// no field of one that is merged.
+func TestPlacesRedacted(t *testing.T) {
+	const place, event = text.PlaceMark + "thread=7 process=7 began=1 program=secret\n", "            task-7       [000] .....   100.000001: sys_futex -> 0x0\n"
+	h := ours(t, text.Head+place+event+place+event)
+	var out bytes.Buffer
+	c := NewCompact(&out)
+	c.Redact = redact.New(bytes.Repeat([]byte("k"), 32), nil)
+	check(t, c.Batch(h))
+	if got := out.String(); strings.Contains(got, "place") || strings.Contains(got, "secret") || strings.Count(got, "sys_futex") != 2 {
+		t.Errorf("redacted:\n%s", got)
+	}
+	r := NewMerge().Report()
+	check(t, r.Batch(ours(t, text.Head+place+"# ustack: kernel=6\n"+event)))
+	if len(r.fields) != 2 || r.fields[1] != "kernel=6" {
+		t.Errorf("fields %q", r.fields)
+	}
+}
+
+// TestCompactBefore: what comes before an event has lines of its own, wherever it stands.
+func TestCompactBefore(t *testing.T) {
+	const event = "            task-7       [000] .....   100.000001: sys_futex -> 0x0\n"
+	const stack = "            task-7       [000] .....   100.000002: <user stack trace>\n =>  <0000000000001234>\n"
+	var out bytes.Buffer
+	c := NewCompact(&out)
+	n := 0
+	c.Before = func(b []byte, _ *resolve.Pending, _ *tracefs.Record) []byte {
+		n++
+		if n == 2 {
+			return b
+		}
+		return fmt.Appendf(b, "# %d\n", n)
+	}
+	check(t, c.Batch(pending(t, event+stack+event+event)))
+	got := strings.Split(out.String(), "\n")
+	if n != 3 || got[0] != "# 1" || !strings.Contains(out.String(), strings.TrimSuffix(event, "\n")+"\n# 3\n"+event) || c.pending != (Left{}) {
+		t.Errorf("%q", got)
+	}
+}
+
+// ours is a text that ustack has written as the resolver gives it out.
+func ours(t *testing.T, txt string) *resolve.Pending {
+	t.Helper()
+	scan := text.NewScanner()
+	scan.Events = true
+	scan.UseEscapes()
+	b := &tracefs.Batch{Text: []byte(txt)}
+	_, err := scan.Scan(b, text.MoreNever)
+	check(t, err)
+	res := resolve.New(resolve.Options{Stitch: true})
+	res.Add(b)
+	res.End()
+	return res.Next()
 }

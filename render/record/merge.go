@@ -124,6 +124,7 @@ func (r *MergedReport) Batch(h *resolve.Pending) error {
 	for i := range h.Records {
 		rec := &h.Records[i]
 		switch {
+		case rec.Kind == tracefs.KindNote && text.IsPlace(h.Raw(rec)):
 		case rec.Kind == tracefs.KindNote && r.d == nil:
 			if err := r.field(h.Plain(h.Raw(rec))); err != nil {
 				return err

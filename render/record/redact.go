@@ -18,6 +18,11 @@ func (c *Compact) redactBatch(h *resolve.Pending) error {
 	from := uint32(0)
 	for i := range h.Records {
 		rec := &h.Records[i]
+		if rec.Kind == tracefs.KindNote && text.IsPlace(h.Raw(rec)) {
+			c.buf = c.Redact.AppendFree(c.buf, h.Text[from:rec.Off])
+			from = rec.End // it has nothing but names and addresses
+			continue
+		}
 		if rec.Kind != tracefs.KindStack && len(c.buf) >= c.piece() {
 			if err := c.Flush(); err != nil {
 				return err

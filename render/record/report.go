@@ -8,6 +8,7 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/resolve"
 	"ustack/render/redact"
+	"ustack/tracefs"
 	"ustack/tracefs/escape"
 	"ustack/tracefs/text"
 )
@@ -87,6 +88,8 @@ type ReportOptions struct {
 	Redact *redact.Redactor
 	// Identifiers are the files' identifiers, nil for new ones.
 	Identifiers *Identifiers
+	// Before, if set, appends lines that come before an event: see Compact.
+	Before func(b []byte, h *resolve.Pending, event *tracefs.Record) []byte
 }
 
 // NewReport begins a report with its head. If the file has a largest size, or
@@ -94,7 +97,7 @@ type ReportOptions struct {
 func NewReport(file *File, opt ReportOptions) (*Report, error) {
 	r := &Report{file: file, drop: opt.Drop, now: time.Now}
 	r.text = NewCompact(file)
-	r.text.Redact, r.text.Identifiers = opt.Redact, opt.Identifiers
+	r.text.Redact, r.text.Identifiers, r.text.Before = opt.Redact, opt.Identifiers, opt.Before
 	if file.max > 0 {
 		r.text.room = file.Room
 	}

@@ -23,6 +23,10 @@ type Ring struct {
 	at     tracefs.Time // of the text that is written next
 	has    Left         // the events and stacks in the text of the chunk at hand
 	taken  int64        // all that was written, compressed
+	number int64        // of the chunk at hand
+	// Before, if it is set, returns the text that comes before a chunk in a report that begins
+	// with that one, and is no longer than room.
+	Before func(chunk int64, room int64) []byte
 }
 
 // RingOptions bound a Ring. Zero fields do not bound.
@@ -100,7 +104,12 @@ func (r *Ring) close(now time.Time) {
 	r.size += int64(len(data))
 	r.taken += int64(len(data))
 	r.buf, r.has = r.buf[:0], Left{}
+	r.number++
 }
+
+// Chunk returns the number of the chunk that the text will be in that is written next. Numbers
+// grow.
+func (r *Ring) Chunk() int64 { return r.number }
 
 // drop releases chunks that are too old or too many.
 func (r *Ring) drop(now time.Time) {
@@ -125,27 +134,42 @@ func (r *Ring) WriteTo(f *File, now time.Time) (had, left Left, err error) {
 	for _, c := range chunks {
 		had.add(c.has)
 	}
-	first := newest(chunks, f.Room())
+	const part, most = 8, 1 << 20
+	room := int64(0) // for the text before
+	if r.Before != nil {
+		room = min(f.Room()/part, most)
+	}
+	first := newest(chunks, f.Room()-room)
 	for _, c := range chunks[:first] {
 		left.add(c.has)
 	}
+	chunks = chunks[first:]
+	if room > 0 && len(chunks) > 0 {
+		if _, err = f.Write(r.Before(r.number-int64(len(chunks)), room)); err != nil {
+			return had, left, leftOut(&left, chunks, err)
+		}
+	}
 	var text []byte
-	for i, c := range chunks[first:] {
+	for i, c := range chunks {
 		if text, err = r.d.DecodeAll(c.data, text[:0]); err != nil {
 			return had, left, fmt.Errorf("reading the events of the ring: %w", err)
 		}
-		_, err := f.Write(text)
-		if errors.Is(err, ErrFull) {
-			for _, c := range chunks[first+i:] {
-				left.add(c.has)
-			}
-			return had, left, nil
-		}
-		if err != nil {
-			return had, left, err
+		if _, err := f.Write(text); err != nil {
+			return had, left, leftOut(&left, chunks[i:], err)
 		}
 	}
 	return had, left, nil
+}
+
+// leftOut counts chunks that are left out, as a report is full.
+func leftOut(left *Left, chunks []chunk, err error) error {
+	if !errors.Is(err, ErrFull) {
+		return err
+	}
+	for _, c := range chunks {
+		left.add(c.has)
+	}
+	return nil
 }
 
 // newest returns the first of the last chunks that have room together.

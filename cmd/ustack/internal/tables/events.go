@@ -61,6 +61,9 @@ func (e *events) batch(h *resolve.Pending) error {
 	for i := range h.Records {
 		rec := &h.Records[i]
 		if rec.Kind == tracefs.KindNote {
+			if h.Escaped && text.IsPlace(h.Raw(rec)) {
+				continue
+			}
 			if err := e.head.line(e.to, h.Plain(h.Raw(rec)), e.count == 0); err != nil {
 				return err
 			}
