@@ -103,6 +103,7 @@ type Analysis struct {
 	reporter reporter
 	impact   impactLog // of Options.Impact and Order
 	summed   summedTrace
+	placings placings
 
 	ahead *ahead.Events // of the batch, nil if nothing has decoded it
 	own   ahead.Events  // of one event, if it is so
@@ -138,7 +139,8 @@ func (a *Analysis) connect(opt *Options) {
 	a.activity = activity{lines: make(map[int32]*timeline), causes: causes{numbers: make(map[blocker]int32), places: places{stacks: &a.stacks}}, most: opt.Threads, tasks: &a.tasks,
 		priorities: priorities{activity: &a.activity}}
 	a.locks = locks{files: make(map[fileKey]*lock), others: [2]*lock{{}, {}}, most: opt.Locks, mappings: opt.Mappings, layouts: opt.Layouts, goHeap: opt.GoHeap,
-		stacks: &a.stacks, losses: &a.losses, tasks: &a.tasks}
+		stacks: &a.stacks, losses: &a.losses, tasks: &a.tasks, placings: &a.placings}
+	a.placings = placings{off: opt.Mappings != nil || opt.Layouts != nil || opt.Programs != nil, most: 2 * opt.Locks}
 	a.sites = sites{byKey: make(map[lockKey]*site), most: sitesOfLock * opt.Locks, tasks: &a.tasks, activity: &a.activity, locks: &a.locks, moved: a.calls.moved}
 	a.holders = holders{order: make(map[orderKey]*orderSeen), tasks: &a.tasks, locks: &a.locks}
 	a.splits = splits{losses: &a.losses, activity: &a.activity, holders: &a.holders}
@@ -167,6 +169,9 @@ type taker struct{ *Analysis }
 
 // Event takes an event.
 func (a taker) Event(h *resolve.Pending, i int, rec *tracefs.Record) { a.event(h, i, rec) }
+
+// Note takes a line that is no record.
+func (a taker) Note(h *resolve.Pending, rec *tracefs.Record) { a.note(h, rec) }
 
 // Lost notes that records were lost.
 func (a taker) Lost() {

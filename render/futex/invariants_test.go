@@ -47,6 +47,11 @@ func (ts *tasks) check() error {
 			return fmt.Errorf("the last lookup of thread %d is not that of the table", r.tid)
 		}
 	}
+	for tgid, p := range ts.byLines {
+		if p.parent != nil || p.tgid != tgid || !p.run.known {
+			return fmt.Errorf("process %d of a line is that of %d, %+v", tgid, p.tgid, p.run)
+		}
+	}
 	for tgid, p := range ts.byTGID {
 		if root := p.find(); root.tgid != tgid || len(root.tids) > root.count || len(root.tids) > maxTIDs {
 			return fmt.Errorf("process %d has number %d, %d threads, %v", tgid, root.tgid, root.count, root.tids)

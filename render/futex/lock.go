@@ -151,9 +151,12 @@ func (lk *locks) lock(th *thread, key lockKey, t tracefs.Time) *lock {
 	return l
 }
 
-// place asks what the process of a thread has mapped, for a lock that is new.
+// place asks what the process of a thread has mapped, for a lock that is new; a report
+// has it in its lines.
 func (lk *locks) place(l *lock, th *thread, t tracefs.Time) {
 	if lk.layouts == nil {
+		n := lk.placings.layouts[placing{th.proc.find(), l.key.addr}]
+		l.layout, l.trust = n.layout, n.trust
 		return
 	}
 	l.layout, l.trust = lk.layouts.Layout(th.tid, th.proc.find().tgid, th.name(), t, !lk.losses.Ticks, l.key.addr)
@@ -219,7 +222,11 @@ func (lk *locks) unite(l, m *lock) {
 	if l.file == (fileKey{}) {
 		l.file = m.file
 	}
-	if l.layout == nil && l.key == m.key {
+	switch {
+	case l.key != m.key:
+	case lk.byLines:
+		l.agree(m)
+	case l.layout == nil:
 		l.layout, l.trust = m.layout, m.trust
 	}
 }
@@ -373,6 +380,9 @@ func (lk *locks) provenSame(s *span) {
 		return
 	}
 	p, q := l.proc.find(), k.proc.find()
+	if p.run.known || q.run.known {
+		return // lines of a report decide that, call by call
+	}
 	if l.key == k.key && !distinct(p, q) && p != q {
 		if root := lk.tasks.unite(p, q); root.how < ByWakes {
 			root.how = ByWakes

@@ -25,6 +25,8 @@ type locks struct {
 
 	mappings Mappings // may be nil, as layouts
 	layouts  Layouts
+	placings *placings         // where futexes are, without layouts
+	byLines  bool              // by lines of a report
 	goHeap   func(uint64) bool // may be nil
 	stacks   *stacks
 	tasks    *tasks

@@ -43,6 +43,7 @@ type process struct {
 	// program is the name of the program that it runs, "" if unknown.
 	program string
 	locks   lockMap
+	run     run  // by lines of a report
 	golang  bool // its futexes are the Go runtime's
 	over    bool // it has ended, or runs another program
 	// called: it has called futex, at first then.

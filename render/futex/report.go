@@ -70,7 +70,9 @@ func (a *Analysis) Report(v View) *Report {
 // Interim returns the report of what has been until now. The analysis goes on. A
 // wait that a signal has broken off is not counted before it is known what
 // becomes of it.
-func (a *Analysis) Interim(v View) *Report { return a.summed.report(a.reporter.report(v), v) }
+func (a *Analysis) Interim(v View) *Report {
+	return a.placings.report(a.summed.report(a.reporter.report(v), v))
+}
 
 // SumsOnly reports whether a trace without calls has sums of them (--source=bpf).
 func (a *Analysis) SumsOnly() bool { return a.summed.only() && a.Calls() == 0 }

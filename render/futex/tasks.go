@@ -14,11 +14,14 @@ import (
 //   - A thread has a process, of which it is one of the listed threads if there is room.
 //   - Only a thread in a call waits or wakes, and none does both. One that is dead does
 //     neither; the next thread with its number may be in another call.
+//   - A process in byLines is a root with that number. All threads that lines say are of its run
+//     are in it.
 //   - The root of a process in byTGID has that number; it lists no more threads than joined it.
 type tasks struct {
 	threads threadTable
 	recent  [recentThreads]recentThread
 	byTGID  map[int32]*process
+	byLines map[int32]*process // what lines of a report have of a number last
 	comms   filemap.Names
 	// ownerComms are the names of owners that are not in the trace.
 	ownerComms map[int32]string

@@ -9,6 +9,8 @@ import (
 type Taker interface {
 	// Event takes an event. Losses do not know of it yet.
 	Event(h *resolve.Pending, i int, rec *tracefs.Record)
+	// Note takes text that is outside of records.
+	Note(h *resolve.Pending, rec *tracefs.Record)
 	// Lost notes that records were lost.
 	Lost()
 	// Settle settles what no gap can reach that is not known yet.
@@ -26,6 +28,8 @@ func (ls *Losses) Batch(h *resolve.Pending, to Taker) {
 		switch rec.Kind {
 		case tracefs.KindEvent:
 			to.Event(h, i, rec)
+		case tracefs.KindNote:
+			to.Note(h, rec)
 		case tracefs.KindLost, tracefs.KindGap:
 			ls.Lost(h, rec)
 			to.Lost()
