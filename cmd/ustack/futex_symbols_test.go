@@ -157,7 +157,12 @@ func checkSavedLocks(t *testing.T, saved string, locks []namedLock, program, lib
 // liveLocks traces the program, which goes on for a while after its last lock.
 func liveLocks(t *testing.T, after time.Duration, program, library string, flags ...string) (report []byte, locks []namedLock) {
 	t.Helper()
-	args := append([]string{"futex", "--live", "-q", "--symbols", "--json", "--top", "0"}, flags...)
+	return tracedLocks(t, after, append([]string{"futex", "--live", "-q", "--symbols", "--json", "--top", "0"}, flags...), program, library)
+}
+
+// tracedLocks runs a command that traces the program, and returns what it prints.
+func tracedLocks(t *testing.T, after time.Duration, args []string, program, library string) (printed []byte, locks []namedLock) {
+	t.Helper()
 	cmd := exec.Command(ustackBinary(t), append(args, "--", program, library)...)
 	var out bytes.Buffer
 	cmd.Stdout = &out
@@ -168,7 +173,11 @@ func liveLocks(t *testing.T, after time.Duration, program, library string, flags
 	if after == 0 {
 		in.Close()
 	}
-	said, err := cmd.StderrPipe() // what the program prints comes here
+	said, err := cmd.StderrPipe() // what the program prints comes here, if the report goes to stdout
+	if args[0] == "record" {
+		cmd.Stdout, cmd.Stderr = nil, t.Output()
+		said, err = cmd.StdoutPipe()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,11 @@ func (o *Report) Open(start *live.Start) (needs live.Needs, err error) {
 	if o.file, err = o.opt.create(record.Create); err != nil {
 		return needs, err
 	}
-	if o.report, err = record.NewReport(o.file, record.ReportOptions{Drop: o.drop, Fields: fields, Redact: o.opt.Redactor}); err != nil {
+	ropt := record.ReportOptions{Drop: o.drop, Fields: fields, Redact: o.opt.Redactor}
+	if places := newPlaces(&o.opt, start); places != nil {
+		ropt.Before, needs.Processes = places.before, true
+	}
+	if o.report, err = record.NewReport(o.file, ropt); err != nil {
 		return needs, errors.Join(err, o.file.Abandon())
 	}
 	needs.Code = true

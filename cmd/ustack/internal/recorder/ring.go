@@ -54,7 +54,16 @@ func (o *Ring) Open(start *live.Start) (needs live.Needs, err error) {
 		needs.Processes, needs.Tick = true, lookEvery // a deadlock is silent
 	}
 	needs.Code = true
+	if places := newPlaces(&o.opt, start); places != nil {
+		o.keep(places)
+		needs.Processes = true
+	}
 	return needs, nil
+}
+
+// keep has the text say where futexes are.
+func (o *Ring) keep(s *places) {
+	s.chunk, o.ring.Before, o.text.Before = o.ring.Chunk, s.earlier, s.before
 }
 
 // asking is written into the trace when a user asks for a report, writing when one
