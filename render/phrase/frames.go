@@ -128,6 +128,9 @@ func callers(s *stackset.Stack, plain bool) []string {
 			if plain {
 				name, ok = withoutWrappers(f)
 			}
+			if plain && len(out) == 0 && i > 0 && !placed(f) {
+				return nil // code that has no name is less than the library's
+			}
 			if ok {
 				out = append(out, Frame(withoutParameters(name)))
 			}
@@ -141,6 +144,11 @@ func callers(s *stackset.Stack, plain bool) []string {
 		}
 	}
 	return out
+}
+
+// placed reports whether a frame has a function or a file.
+func placed(f *stackset.Frame) bool {
+	return f.File != nil || f.Name != nil && f.Name.Reason == symbol.NoReason
 }
 
 // withoutWrappers returns a frame without the innermost functions of the standard library
@@ -212,13 +220,16 @@ func plainName(function string) string {
 }
 
 // wrappers begin the functions by which the standard libraries of C++ and Rust, Abseil,
-// parking_lot and oneTBB take and release locks, and by which Rust calls closures.
+// parking_lot, oneTBB and OpenJDK take and release locks, and by which Rust calls closures.
 var wrappers = [...]string{
 	"std::", "__gthread_", "__gnu_cxx::",
 	"core::ops::", "core::ptr::", "core::mem::", "alloc::boxed::", "alloc::sync::", "alloc::rc::",
 	"absl::Mutex::", "absl::MutexLock::", "absl::ReaderMutexLock::", "absl::WriterMutexLock::", "absl::ReleasableMutexLock::",
 	"absl::CondVar::", "absl::base_internal::", "absl::synchronization_internal::", "AbslInternalPerThreadSem", "AbslInternalSpinLock",
 	"parking_lot::", "parking_lot_core::", "lock_api::",
+	"os::PlatformEvent::", "ObjectMonitor::", "ObjectSynchronizer::", "SharedRuntime::", "InterpreterRuntime::monitor", "Runtime1::monitor",
+	"monitorenter", "monitorexit",
+	"Parker::", "Unsafe_Park", "Unsafe_Unpark", "jdk.internal.misc.Unsafe.", "java.util.concurrent.locks.",
 	"tbb::detail::r1::wait_on_address", "tbb::detail::r1::notify_by_address", "tbb::detail::d1::waitable_atomic<", "tbb::detail::d1::mutex::",
 	"tbb::detail::d1::rw_mutex::", "tbb::detail::d1::unique_scoped_lock<", "tbb::detail::d1::rw_scoped_lock<",
 }

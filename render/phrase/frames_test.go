@@ -38,6 +38,8 @@ func TestCallers(t *testing.T) {
 		{"in between, too", []stackset.Frame{frame(program, "add"), frame(program, "<alloc::boxed::Box<dyn core::ops::FnOnce<()>> as core::ops::FnOnce<()>>::call_once"), frame(program, "main")}, "add shopd.cc:7 < main shopd.cc:7"},
 		{"Rust", []stackset.Frame{lock, frame(program, "<std::sys::sync::mutex::futex::Mutex>::lock_contended"), frame(program, "<shop::Cache>::lookup")}, "<shop::Cache>::lookup shopd.cc:7"},
 		{"a closure of ours", []stackset.Frame{lock, frame(program, "<shop::main::{closure#0} as core::ops::FnOnce<()>>::call_once")}, "<shop::main::{closure#0} as core::ops::FnOnce<()>>::call_once shopd.cc:7"},
+		{"Java", []stackset.Frame{lock, frame(library, "os::PlatformEvent::park()"), frame(library, "ObjectMonitor::enter(JavaThread*)"), frame(nil, "monitorenter_nofpu Runtime1 stub"), frame(nil, "Fight.inMonitor")}, "Fight.inMonitor shopd.cc:7"},
+		{"Java without names", []stackset.Frame{lock, frame(library, "ObjectMonitor::enter(JavaThread*)"), {Address: 0x7010, Reason: filemap.Anonymous}}, "ObjectMonitor::enter(JavaThread*) shopd.cc:7 < 0x7010 (anonymous)"},
 		{"Abseil", []stackset.Frame{lock, frame(program, "AbslInternalPerThreadSemWait_lts_20240722"), frame(program, "absl::lts_20240722::Mutex::Lock()"), frame(program, "core::Cache::lookup()")}, "core::Cache::lookup() shopd.cc:7"},
 		{"three", []stackset.Frame{lock, frame(program, "std::mutex::lock()"), frame(program, "a"), frame(program, "b"), frame(program, "c"), frame(program, "d")}, "a shopd.cc:7 < b shopd.cc:7 < c shopd.cc:7"},
 		{"nothing else", []stackset.Frame{lock, frame(program, "std::mutex::lock()")}, "std::mutex::lock() shopd.cc:7"},
