@@ -94,6 +94,7 @@ type answer struct {
 	Lossy   bool     `json:"lossy"`
 	Verdict []string `json:"verdict"`
 	Summary []string `json:"summary"`
+	Impact  []string `json:"impact"` // if it was asked for
 	Loss    []string `json:"loss"`
 	Blocked []string `json:"blocked"`
 	Besides []string `json:"besides"`
@@ -101,6 +102,9 @@ type answer struct {
 
 // answerTop is how many waits that have not ended the answer lists: twice that.
 const answerTop = 5
+
+// impactTop is of how many locks it lists their part of the critical path.
+const impactTop = 20
 
 func newAnswer(r *futex.Report) *answer {
 	t := &text{r: r, opt: Options{Top: answerTop}}
@@ -112,7 +116,7 @@ func newAnswer(r *futex.Report) *answer {
 		return list
 	}
 	out := &answer{Hangs: r.Verdict.LockUp(), Lossy: r.Loss.Any(), Verdict: words(t.verdict),
-		Summary: words(func() { t.summary(); t.reach() })}
+		Summary: words(func() { t.summary(); t.reach() }), Impact: words(func() { t.opt.Top = impactTop; t.impact(); t.opt.Top = answerTop })}
 	out.Loss, out.Blocked, out.Besides = words(func() { t.losses(); t.notes() }), words(t.blocked), words(t.odd) // loss is what summary does not have
 	return out
 }

@@ -22,12 +22,18 @@ import (
 // analyse reads the text of a trace, and keeps the calls.
 func analyse(t *testing.T, text string) *futex.Analysis {
 	t.Helper()
+	return analyseFor(t, futex.Options{Calls: true}, text)
+}
+
+// analyseFor reads the text of a trace with other options.
+func analyseFor(t *testing.T, opt futex.Options, text string) *futex.Analysis {
+	t.Helper()
 	trace, err := input.OpenAll([]string{"-"}, strings.NewReader(text), input.Options{Events: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer trace.Close()
-	a := futex.New(futex.Options{Calls: true})
+	a := futex.New(opt)
 	res := resolve.New(resolve.Options{Stitch: true, Sources: 1, Hold: resolve.Limits{Lines: 1 << 16, Bytes: 1 << 20, Time: 2e9}})
 	for err == nil {
 		b := new(tracefs.Batch)

@@ -44,6 +44,9 @@ type timeLines struct {
 	Names  []string  `json:"names"`
 	Lost   []row     `json:"lost"`
 	Chains []chainOf `json:"chains"`
+	// Sampled and Holds are where owners computed, of locks and of single holds.
+	Sampled []sampledLock `json:"sampled"`
+	Holds   []sampledHold `json:"holds"`
 	// Left out are: threads and their waits, times in which records were
 	// lost, waits that did not sleep. AtLeast is set if there are more threads.
 	MoreThreads int          `json:"moreThreads"`
@@ -96,7 +99,7 @@ func waitLines(a *futex.Analysis, r *futex.Report, v futex.View, t *table, lim l
 	}
 	c.gaps = longest[futex.LostTime]{most: lim.lost, drop: func(*futex.LostTime) { c.out.MoreLost++ }}
 	c.out = timeLines{Unit: t.Unit, Start: strconv.FormatInt(int64(r.Start), 10), End: max(r.End-r.Start, 0), Slots: lim.slots,
-		Lines: []threadLine{}, Lost: []row{}, Chains: []chainOf{}}
+		Lines: []threadLine{}, Lost: []row{}, Chains: []chainOf{}, Sampled: []sampledLock{}, Holds: []sampledHold{}}
 	if err := a.WaitCalls(r, v, c.count, func(*futex.LostTime) error { return nil }); err != nil {
 		return nil, err
 	}
@@ -260,6 +263,7 @@ func (c *collector) finish() {
 	})
 	sorting.Func(c.out.Lost, slices.Compare)
 	c.chains()
+	c.samples()
 	c.out.Names, c.out.Stacks = c.words.names, c.words.stacks
 }
 

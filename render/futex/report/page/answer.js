@@ -8,7 +8,7 @@ function words(lines, alarm) {
   return box;
 }
 
-for (const key of answer.hangs ? ["verdict", "summary", "loss"] : ["summary", "verdict", "loss"])
+for (const key of answer.hangs ? ["verdict", "summary", "impact", "loss"] : ["summary", "verdict", "impact", "loss"])
   if (answer[key].length > 0) byId("answer-words").append(words(answer[key], key === "loss" && answer.lossy || key === "verdict" && answer.hangs));
 
 for (const [title, ...lines] of [answer.blocked, answer.besides]) {

@@ -10,6 +10,22 @@ const element = (name, text, kind) => {
   return e;
 };
 
+// computed says where owners of locks were when the timer interrupted them.
+const computed = s => "computed " + s.places.map(([n, at], i) =>
+  "at " + data.names[at] + " (" + Math.round(100 * n / s.samples) + " %" + (i === 0 ? " of " + plural(s.samples, "sample") : "") + ")").join(", ");
+
+// showSamples lists where the owners of the lock of a bar computed: in the holds during it, also
+// those of other locks that its chain leads to, and in all holds of the lock.
+function showSamples(bar, parts) {
+  const ran = (h, [from, took, what, , , ...who]) => did[what] === "ran" && who.at(-1) === h.who && from < h.to && from + took > h.from;
+  const holds = data.holds.filter(h => h.from < bar.to && h.to > bar.from && (h.lock === bar.lock || parts.some(part => ran(h, part))));
+  holds.sort((a, b) => a.to - b.to);
+  const list = holds.map(h => data.names[h.who] + " held " + (h.lock === bar.lock ? "it" : nameOf(rows[h.lock])) + " for " + time(h.to - h.from) + " or more until " + stamp(h.to) + " and " + computed(h));
+  const all = data.sampled.find(s => s.lock === bar.lock);
+  if (all) list.push("In all holds of it, owners " + computed(all));
+  byId("chain-samples").replaceChildren(...list.map(text => element("li", text)));
+}
+
 // showChain shows the chain of a bar, or hides what was shown.
 function showChain(bar) {
   const parts = bar && bar.result !== lostNow ? chains.get(threads.indexOf(bar.line) + " " + bar.from) : undefined;
@@ -19,6 +35,7 @@ function showChain(bar) {
   byId("chain-line").hidden = byId("chain-parts").hidden = !parts;
   byId("chain-line").replaceChildren();
   byId("chain-parts").tBodies[0].replaceChildren();
+  showSamples(bar, parts || []);
   if (!parts) {
     byId("chain-more").textContent = "What the owner did meanwhile is not known, or is not kept: it is of the longest waits, with sched_switch and sched_waking.";
     return;
