@@ -26,7 +26,7 @@ func (a *Analysis) leaves(h *resolve.Pending, i int, rec *tracefs.Record, t trac
 		return
 	}
 	id, proof := a.waitsIn(&th.call, state, t)
-	th.wait = off{from: t, proof: proof, id: id, state: state, tid: th.tid, stack: a.stacks.Of(stackset.Attached(h, i)), losses: a.lostTimes,
+	th.wait = off{from: t, proof: proof, id: id, state: state, tid: th.tid, stack: a.whole(&th.call, a.stacks.Of(stackset.Attached(h, i))), losses: a.lostTimes,
 		waker: waker{stack: stackset.None}}
 	th.blocked = true
 }
@@ -86,10 +86,12 @@ func (a *Analysis) wakerOf(h *resolve.Pending, i int, rec *tracefs.Record) waker
 	case len(flags) == 0: // unknown
 		return waker{unknownWaker, stackset.None}
 	}
+	stack := a.stacks.Of(stackset.Attached(h, i))
 	if th := a.threads.of(rec.TID); th != nil {
 		a.threads.named(th, h.Head(rec).Comm)
+		stack = a.whole(&th.call, stack)
 	}
-	return waker{rec.TID, a.stacks.Of(stackset.Attached(h, i))}
+	return waker{rec.TID, stack}
 }
 
 // own takes a record of a thread that runs: a wait that it had is over. How it came onto

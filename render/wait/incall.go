@@ -35,7 +35,7 @@ func (a *Analysis) syscall(h *resolve.Pending, i int, rec *tracefs.Record, body 
 	if a.sys.Exit {
 		a.returns(th, callID(a.sys.NR), t)
 	} else {
-		a.enters(th, callID(a.sys.NR), t)
+		a.enters(h, i, th, callID(a.sys.NR), t)
 	}
 }
 
@@ -58,6 +58,9 @@ func (a *Analysis) named(h *resolve.Pending, i int, rec *tracefs.Record, name st
 	if c := &th.call; a.raw {
 		if !exit && name == futexCall && c.seen && c.inside && t-c.at < pairing {
 			a.calls.learn(int32(c.id))
+			if s := a.unwound(h, i); s >= 0 {
+				c.stack = s
+			}
 		}
 		return
 	}
@@ -67,18 +70,19 @@ func (a *Analysis) named(h *resolve.Pending, i int, rec *tracefs.Record, name st
 	if exit {
 		a.returns(th, a.calls.id(name), t)
 	} else {
-		a.enters(th, a.calls.id(name), t)
+		a.enters(h, i, th, a.calls.id(name), t)
 	}
 }
 
 // enters notes that a thread enters a call.
-func (a *Analysis) enters(th *thread, id callID, t tracefs.Time) {
+func (a *Analysis) enters(h *resolve.Pending, i int, th *thread, id callID, t tracefs.Time) {
 	th.calls, th.earlyAt = true, 0
 	c := &th.call
 	if c.seen && c.inside && c.losses == a.lostTimes {
 		c.breaks++
 	}
 	c.id, c.at, c.seen, c.inside, c.fault, c.losses = id, t, id != syscalls.NoCall, true, 0, a.lostTimes
+	c.stack = a.unwound(h, i)
 }
 
 // returns notes that a thread returns from a call, or from an unknown one.
@@ -134,4 +138,34 @@ func (a *Analysis) waitsIn(c *inCall, state byte, t tracefs.Time) (id callID, pr
 		return pageFault, c.at
 	}
 	return outsideCalls, c.at
+}
+
+// unwound returns the stack of an event, if ustack has unwound it.
+func (a *Analysis) unwound(h *resolve.Pending, i int) int32 {
+	at := stackset.Attached(h, i)
+	if at.Stack == nil || len(at.Stack.Frames) < 2 {
+		return stackset.None
+	}
+	if _, end := at.Stack.Frames[len(at.Stack.Frames)-1].Unwound(); end == tracefs.NoStop {
+		return stackset.None
+	}
+	return a.stacks.Of(at)
+}
+
+// whole returns the stack of a thread in a system call: that with which it entered the call, if
+// it goes on where the kernel's own ends. Both are of the same call, and begin with it.
+func (a *Analysis) whole(c *inCall, own int32) int32 {
+	if !c.inside || c.stack < 0 || c.losses != a.lostTimes || !a.trusted(c) {
+		return own
+	}
+	entry := a.stacks.Get(c.stack)
+	if s := a.stacks.Get(own); s != nil && (len(s.Frames) >= len(entry.Frames) || !samePlace(&s.Frames[0], &entry.Frames[0])) {
+		return own
+	}
+	return c.stack
+}
+
+// samePlace reports whether two frames are at the same place of the same file or memory.
+func samePlace(x, y *stackset.Frame) bool {
+	return x.File == y.File && x.Offset == y.Offset && x.Address == y.Address
 }

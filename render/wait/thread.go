@@ -15,6 +15,7 @@ type inCall struct {
 	at     tracefs.Time
 	seen   bool
 	inside bool
+	stack  int32        // with which it was entered, if ustack has unwound it, else none
 	wide   bool         // its arguments have been wider than 32 bits, since it ran another program
 	fault  tracefs.Time // the last page fault since then, 0 for none
 	// pairs is how many entries had their return, breaks how many did not although
