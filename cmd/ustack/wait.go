@@ -67,8 +67,8 @@ func (f *waitFlags) readFrom(files []string) error {
 func (f *waitFlags) traceNow(args []string) error {
 	s := &f.source
 	switch {
-	case s.Unwind != live.UnwindAuto && s.Unwind != live.UnwindFP:
-		return fmt.Errorf("--unwind=%s is for waits at futexes: ustack wait has the stacks of the kernel", s.Unwind)
+	case s.Unwind == live.UnwindCopy:
+		return errors.New("--unwind=copy is for waits at futexes: ustack wait reads stacks while the waits last (blocked), or has those of the kernel (fp)")
 	case len(s.pids) == 0 && len(s.Command) == 0 && s.Duration == 0:
 		return errors.New("name a trace, or trace now: -p PID, --duration TIME or -- CMD")
 	}
@@ -77,7 +77,7 @@ func (f *waitFlags) traceNow(args []string) error {
 		s.Specs = append(s.Specs, instance.Defaults()...)
 	}
 	s.Stitch, s.Strict, s.NeedStacks, s.NoText = true, f.trace.Strict, true, true
-	s.Unwind = live.UnwindFP
+	s.EverySleep = s.Unwind != live.UnwindFP
 	return s.checkSource(args)
 }
 

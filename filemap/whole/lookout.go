@@ -26,6 +26,9 @@ type LookoutOptions struct {
 	// Sleeps has threads be looked at, too, that sleep in other calls after they have let
 	// others go on. All switches of threads have to be in the trace.
 	Sleeps bool
+	// Every, with Sleeps, has all threads be looked at that sleep in a call whose entry is in
+	// the trace, as an event of raw_syscalls, and all of these are.
+	Every bool
 }
 
 // LookoutCounts is what became of the waits that had no other stack than the kernel's and
@@ -39,7 +42,9 @@ type LookoutCounts struct {
 	Failed  uint64 // whose stack cannot be read
 	Kept    uint64 // where it proves no more than the kernel's stack
 
-	Sleeps uint64 // in other calls, whose stack was unwound; they count in nothing else
+	// Sleeps in other calls, whose stack was unwound, count in nothing else, but for
+	// LookoutOptions.Every: then they are waits.
+	Sleeps uint64
 }
 
 // Lookout finds the stacks of waits in the memory of the threads, while they are blocked.
@@ -62,6 +67,7 @@ type Lookout struct {
 	line  []*Held
 	free  []*Held
 	sys   syscalls.Event
+	raw   syscalls.RawCall
 	task  sched.Event
 	after tracefs.Time // threads wait for so long when they are looked at
 	other sleeps
@@ -75,7 +81,9 @@ type Lookout struct {
 type wait struct {
 	tid, cpu int32
 	at       tracefs.Time
+	since    tracefs.Time // if any: of the entry into the call
 	sleep    bool
+	any      bool // in whatever call
 	call     syscalls.Futex
 	pc       uint64 // of the kernel's first frame
 	held     *Held
@@ -149,7 +157,11 @@ func (ws *waits) put(w *wait) (other *wait) {
 
 // NewLookout returns a Lookout, which is to be closed.
 func NewLookout(opt LookoutOptions) *Lookout {
-	return &Lookout{opt: opt, after: longWait, queue: blocked.NewQueue(blocked.QueueOptions{Read: opt.Read, Now: opt.Stage.opt.Now})}
+	l := &Lookout{opt: opt, after: longWait, queue: blocked.NewQueue(blocked.QueueOptions{Read: opt.Read, Now: opt.Stage.opt.Now})}
+	if opt.Every {
+		l.other.inside = new([1 << 12]waker)
+	}
+	return l
 }
 
 // Close ends the reading of stacks. A nil Lookout has ended.
@@ -234,6 +246,7 @@ func (l *Lookout) event(h *Held, r *tracefs.Record, t tracefs.Time) {
 	e := h.Batch.Call(r)
 	if e == nil {
 		if e = &l.sys; !syscalls.Parse(h.Batch.Text[r.Body:r.End], e) {
+			l.other.call(h.Batch.Text[r.Body:r.End], r.TID, t, &l.raw)
 			if l.opt.Sleeps && l.parse(h, r) && l.task.Kind == sched.Switch {
 				l.sleeps(r, t)
 			}
@@ -297,6 +310,7 @@ func (l *Lookout) forget() {
 		}
 	}
 	clear(l.open[:])
+	l.other.forget()
 }
 
 // over ends a wait at a time: nothing of its thread is between its record and that.
@@ -374,7 +388,7 @@ func (l *Lookout) judge(w *wait, s *blocked.Stack, err error) {
 			c.Failed++
 		}
 	})
-	if !w.sleep {
+	if !w.sleep || w.any {
 		l.adapt(errors.Is(err, blocked.ErrBusy))
 	}
 	if err != nil {
@@ -402,7 +416,7 @@ func (l *Lookout) judge(w *wait, s *blocked.Stack, err error) {
 
 // counted counts what became of a wait.
 func (l *Lookout) counted(w *wait, change func(*LookoutCounts)) {
-	if w.sleep {
+	if w.sleep && !w.any {
 		return
 	}
 	l.mu.Lock()
@@ -412,7 +426,7 @@ func (l *Lookout) counted(w *wait, change func(*LookoutCounts)) {
 
 // slept counts the stack of a sleep.
 func (l *Lookout) slept(w *wait) {
-	if w.sleep {
+	if w.sleep && !w.any {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.count.Sleeps++

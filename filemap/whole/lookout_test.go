@@ -98,7 +98,10 @@ func runLookedAt(seed uint64, heed bool) *lookedAt {
 func (f *lookedAt) drive(opt LookoutOptions, step func(), heed bool) {
 	stage := New(Options{Now: f.now, Space: func(int, tracefs.Time) (int, *space.Space, bool) { return 0, nil, false }})
 	defer stage.Close()
-	opt.Stage, opt.Same, opt.Settle = stage, f.same, func(tracefs.Time) error { return nil }
+	opt.Stage, opt.Settle = stage, func(tracefs.Time) error { return nil }
+	if opt.Same == nil {
+		opt.Same = f.same
+	}
 	f.l = NewLookout(opt)
 	defer f.l.Close()
 	f.l.after = 1

@@ -51,7 +51,7 @@ func (l *Lookout) unwind(w *wait, s *blocked.Stack) (frames []tracefs.Frame, sho
 	if err := l.opt.Settle(s.To); err != nil {
 		return nil, false, err
 	}
-	if !l.opt.Same(s.TID, w.at, s.To) {
+	if w.any && !l.opt.Same(s.TID, w.since, w.at) || !l.opt.Same(s.TID, w.at, s.To) {
 		return nil, false, errNotIt
 	}
 	st := l.opt.Stage

@@ -9,6 +9,7 @@ import (
 	"ustack/filemap/blocked"
 	"ustack/tracefs"
 	"ustack/tracefs/perf"
+	"ustack/tracefs/syscalls"
 )
 
 // asleep are threads that sleep in one and the same call, at one place, after they have let
@@ -127,21 +128,149 @@ func TestSleepsBudget(t *testing.T) {
 	s.wakes(7, start)
 	looked := 0
 	for ms := range 1000 { // a sleep each millisecond
-		if s.may(7, start+tracefs.Time(ms)*1e6) {
+		if _, ok := s.may(7, start+tracefs.Time(ms)*1e6); ok {
 			looked++
 		}
-		if s.may(8, start+tracefs.Time(ms)*1e6) {
+		if _, ok := s.may(8, start+tracefs.Time(ms)*1e6); ok {
 			t.Fatal("a thread is looked at that has not let others go on")
 		}
 	}
 	if looked < sleepsPerSecond-1 || looked > sleepsPerSecond+sleepsAtOnce {
 		t.Errorf("%d sleeps of a second are looked at, want %d", looked, sleepsPerSecond)
 	}
-	if s.may(7, start+2*wakesFor) {
+	if _, ok := s.may(7, start+2*wakesFor); ok {
 		t.Error("it counts for ever that a thread has let others go on")
 	}
 	s.wakes(7+int32(len(s.wakers)), start+3*wakesFor)
-	if s.may(7, start+3*wakesFor) {
+	if _, ok := s.may(7, start+3*wakesFor); ok {
 		t.Error("another thread has let others go on")
+	}
+}
+
+// asleepAnywhere are threads that sleep in calls whose entries are in the trace, all at one
+// place, and one that is not traced: only those of its switches are there that bring a traced
+// thread onto the CPU.
+type asleepAnywhere struct {
+	asleep
+	called map[int]bool
+	began  map[tracefs.Time]bool // sleeps with a record, by its time
+}
+
+const untraced = 14
+
+// raw records an event of raw_syscalls.
+func (f *asleepAnywhere) raw(tid, cpu int32, body string) {
+	f.t++
+	r := tracefs.Record{Kind: tracefs.KindEvent, TID: tid, CPU: cpu, Body: uint32(len(f.batch.Text))}
+	f.batch.Text = append(f.batch.Text, body...)
+	r.End = uint32(len(f.batch.Text))
+	f.record(r, nil)
+}
+
+// step has a thread sleep, or wake up, and go on in its call or return from it.
+func (f *asleepAnywhere) step() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	tid, cpu := 10+f.rnd.IntN(5), int32(f.rnd.IntN(2))
+	if at := f.in[tid]; at != 0 {
+		f.t++
+		f.past[tid] = append(f.past[tid], [2]tracefs.Time{at, f.t})
+		delete(f.in, tid)
+		switch n := f.rnd.IntN(3); {
+		case n == 0 || tid == untraced: // it makes no record until it sleeps again
+		case n == 1:
+			f.leaves(int32(tid), cpu, "R")
+		default:
+			f.raw(int32(tid), cpu, "sys_exit: NR 0 = 1")
+			f.called[tid] = false
+		}
+		return
+	}
+	if tid != untraced && !f.called[tid] {
+		f.raw(int32(tid), cpu, "sys_enter: NR 0 (3, 7ffc01234568, 0, 0, 0, 0)")
+		f.called[tid] = true
+	}
+	if f.t++; tid != untraced || f.rnd.IntN(2) == 0 {
+		f.leaves(int32(tid), cpu, [...]string{"S", "D"}[f.rnd.IntN(2)])
+		f.began[f.t] = true
+	}
+	f.in[tid] = f.t
+}
+
+// same is asked for the time from the entry to the sleep, too.
+func (f *asleepAnywhere) same(tid int, from, to tracefs.Time) bool {
+	f.mu.Lock()
+	sleeps := f.began[to]
+	f.mu.Unlock()
+	return sleeps || f.lookedAt.same(tid, from, to)
+}
+
+func runAsleepAnywhere(seed uint64, heed bool) *asleepAnywhere {
+	f := &asleepAnywhere{asleep{newLookedAt(seed, 11)}, make(map[int]bool), make(map[tracefs.Time]bool)}
+	f.drive(LookoutOptions{Read: f.read, Sleeps: true, Every: true, Same: f.same}, f.step, heed)
+	return f
+}
+
+// TestEverySleepProves is TestSleepsProve where all threads are looked at: none that is not
+// traced gets a stack, as it can have run and be asleep again.
+func TestEverySleepProves(t *testing.T) {
+	proven := 0
+	for seed := range uint64(60) {
+		f := runAsleepAnywhere(seed, true)
+		if f.wrong > 0 {
+			t.Errorf("seed %d: %d of %d are wrong", seed, f.wrong, f.proven)
+		}
+		proven += f.proven
+		if c := f.l.Counts(); c.Sleeps > 0 || c.Kept != uint64(f.proven) || c.Waits < c.Kept+c.Refused {
+			t.Errorf("seed %d: %d proven, counted as %+v", seed, f.proven, c)
+		}
+	}
+	t.Logf("%d proven", proven)
+	if proven < 100 {
+		t.Errorf("only %d are proven", proven)
+	}
+}
+
+// TestEverySleepNeedsLosses: without the word that records are missing, wrong ones would be
+// taken for proven.
+func TestEverySleepNeedsLosses(t *testing.T) {
+	for seed := range uint64(400) {
+		if runAsleepAnywhere(seed, false).wrong > 0 {
+			return
+		}
+	}
+	t.Error("the test of proofs has nothing that is lost late")
+}
+
+// TestEveryBudget: all threads in a call are looked at, within a budget; one that has returned
+// is not, nor another one of its place.
+func TestEveryBudget(t *testing.T) {
+	s := sleeps{inside: new([1 << 12]waker)}
+	const start = tracefs.Time(100e9)
+	var c syscalls.RawCall
+	s.call([]byte("sys_enter: NR 0 (3, 0, 0, 0, 0, 0)"), 7, start, &c)
+	looked := 0
+	for us := range 10000 { // 100 us each
+		if since, ok := s.may(7, start+tracefs.Time(us)*1e5); ok {
+			if looked++; since != start {
+				t.Fatalf("since %d", since)
+			}
+		}
+	}
+	if looked < everyPerSecond-1 || looked > everyPerSecond+everyAtOnce {
+		t.Errorf("%d sleeps of a second are looked at, want %d", looked, everyPerSecond)
+	}
+	later := start + 10e9
+	if _, ok := s.may(7+1<<12, later); ok {
+		t.Error("another thread is in a call")
+	}
+	s.call([]byte("sys_exit: NR 0 = 0"), 7, later, &c)
+	if _, ok := s.may(7, later); ok {
+		t.Error("the thread has returned")
+	}
+	s.call([]byte("sys_enter: NR 0 (3, 0, 0, 0, 0, 0)"), 7, later, &c)
+	s.forget()
+	if _, ok := s.may(7, later); ok {
+		t.Error("the return may be missing")
 	}
 }

@@ -66,12 +66,15 @@ type Options struct {
 	RoomKB         int           // the same, as far as maxRoomKB allows; 0 for the kernel's default
 	// MaxBuffer is how many bytes the buffers of all CPUs may grow to, 0 if they are not to
 	// grow; negative for UsualMaxBuffer, or 0 with BufferKB.
-	MaxBuffer  int64
-	Save       string   // directory for the raw trace and the mappings, "" for none
-	Tracefs    string   // where tracefs is mounted, "" for where it usually is
-	Proc       string   // where proc is mounted
-	Source     string   // of sources.Names
-	Unwind     string   // of those above
+	MaxBuffer int64
+	Save      string // directory for the raw trace and the mappings, "" for none
+	Tracefs   string // where tracefs is mounted, "" for where it usually is
+	Proc      string // where proc is mounted
+	Source    string // of sources.Names
+	Unwind    string // of those above
+	// EverySleep has waits in all calls unwound while they last, not at futexes only: all
+	// events of raw_syscalls and sched_switch are to be in the trace.
+	EverySleep bool
 	DebugDirs  []string // with separate debug files, for unwinding, beside the system's
 	Mappings   string   // MappingsAuto, MappingsPerf or MappingsQuery
 	MapsSource procmap.Source

@@ -43,6 +43,7 @@ func (s *session) lookOut(opt *whole.Options) error {
 		Settle: func(t tracefs.Time) error { return s.follow.upTo(t + stampSlack) },
 		Same:   band.sameThread,
 		Sleeps: slices.Contains(s.events, instance.Event{System: "sched", Name: "sched_switch"}), // without a filter
+		Every:  s.opt.EverySleep,
 	})
 	return nil
 }

@@ -81,6 +81,9 @@ func (s *session) tracesWaits() bool {
 }
 
 func (u *unwinding) keep(s *session) error {
+	if s.opt.EverySleep {
+		return u.keepSleeps(s)
+	}
 	futex := instance.Event{System: "syscalls", Name: enterFutex}
 	traced := slices.Contains(s.events, futex) // without a filter
 	_, band := s.follow.follower.(*bandFollower)
@@ -109,6 +112,32 @@ func (u *unwinding) keep(s *session) error {
 	}
 	u.keeper, err = whole.Keep(u.id)
 	return err
+}
+
+// keepSleeps is keep for waits in all calls: no stack is copied.
+func (u *unwinding) keepSleeps(s *session) (err error) {
+	_, band := s.follow.follower.(*bandFollower)
+	switch {
+	case s.in == nil:
+		return errPerfStacks
+	case s.opt.Source == sources.Text:
+		return source.ErrNoRaw
+	case !band:
+		return errNoBand
+	}
+	for _, e := range [...]instance.Event{{System: "raw_syscalls", Name: "sys_enter"}, {System: "raw_syscalls", Name: "sys_exit"}, {System: "sched", Name: "sched_switch"}} {
+		if !slices.Contains(s.events, e) { // without a filter
+			return fmt.Errorf("the trace has not all of %s:%s", e.System, e.Name)
+		}
+	}
+	if err := s.canLookOut(); err != nil {
+		return err
+	}
+	if u.vdso, err = anoncode.VDSOMemory(); err != nil {
+		return err
+	}
+	u.on = true
+	return nil
 }
 
 // startUnwinding begins to sample, once the traced threads are known.
