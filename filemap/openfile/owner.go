@@ -12,11 +12,7 @@ import (
 // ErrReplaceable: another user can have put the file where it is.
 var ErrReplaceable = errors.New("another user can have put it there: not used")
 
-const (
-	allWrite = 0o002
-	// coarse is more than the time of a change can lag: a tick of the kernel.
-	coarse = 20 * time.Millisecond
-)
+const allWrite = 0o002
 
 // CheckOwner returns ErrReplaceable if a file that was opened by its path in a trace may be one
 // that another user has put there in place of what was mapped: a build ID can be copied. One of
@@ -51,7 +47,7 @@ func (f *File) checkOwner(name string, since time.Time) error {
 		return ErrReplaceable
 	}
 	unchanged := func(x *syscall.Stat_t) bool {
-		return !since.IsZero() && numbered && x.Dev == st.Dev && time.Unix(x.Ctim.Unix()).Before(since.Add(-coarse))
+		return !since.IsZero() && numbered && x.Dev == st.Dev && ChangedBefore(time.Unix(x.Ctim.Unix()), since)
 	}
 	open, err := onTheWay(name, unchanged)
 	if err != nil {

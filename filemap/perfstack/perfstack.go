@@ -244,7 +244,7 @@ func (u *Unwinder) same(f *space.File, at *openfile.File) error {
 	}
 	changed := time.Unix(st.Ctim.Unix())
 	if f.Inode == 0 || st.Ino != f.Inode || unix.Major(st.Dev) != f.Dev.Major || unix.Minor(st.Dev) != f.Dev.Minor ||
-		u.opt.Written.IsZero() || changed.After(u.opt.Written) {
+		u.opt.Written.IsZero() || !openfile.ChangedBefore(changed, u.opt.Written) {
 		return errOther
 	}
 	return nil

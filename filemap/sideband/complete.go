@@ -134,7 +134,7 @@ func (f *namedFile) read() {
 	if err := unix.Fstat(at, &st); err != nil || !isOf(&st, &f.m) || openfile.Check(at) != nil || !openfile.Numbered(at) || !ownDevice(systemOf(at)) {
 		return
 	}
-	if !time.Unix(st.Ctim.Unix()).Before(f.wall.Add(-coarse)) {
+	if !openfile.ChangedBefore(time.Unix(st.Ctim.Unix()), f.wall) {
 		return
 	}
 	f.found.version = versionOf(&st)
@@ -213,7 +213,7 @@ func (c *completer) older(pid int, m *procmap.Mapping, wall time.Time) bool {
 	if made.IsZero() {
 		made = f.changed
 	}
-	return f.id.Inode == m.Inode && made.Before(wall.Add(-coarse))
+	return f.id.Inode == m.Inode && openfile.ChangedBefore(made, wall)
 }
 
 // wall returns about the time of day of a time of a clock.

@@ -92,7 +92,7 @@ func (h *heldFile) find() {
 	switch {
 	case !h.at.roots && (h.at.changed.After(h.made) || !h.readable()):
 		h.changed = true
-	case !h.at.changed.Before(h.made.Add(-coarse)):
+	case !h.at.changedBefore(h.made):
 		h.changed = h.at.written.After(h.made) || !hasID(h.fd, h.m.BuildID)
 	}
 	if fresh := h.at.isFresh(h.made); h.at.roots { // who undoes no write, but can make one before the ID is read
@@ -101,7 +101,7 @@ func (h *heldFile) find() {
 		h.fresh = !h.changed && (h.read || fresh)
 	}
 	h.executed = h.fresh && executes(h.pid, h.at)
-	h.young = !h.at.changed.Before(time.Now().Add(-coarse))
+	h.young = !h.at.changedBefore(time.Now())
 }
 
 // try opens a file by its path alone and reads its times. The process may have
@@ -119,7 +119,7 @@ func (h *heldFile) try(path string) (ok bool) {
 	if h.at, ok = statFD(fd); ok && !h.remote {
 		is := h.path != "" && h.at.same(h.is)
 		if is && path == h.path && h.other { // not another file of that name
-			is = hasID(fd, h.m.BuildID) || !h.at.changed.Before(h.made.Add(-coarse))
+			is = hasID(fd, h.m.BuildID) || !h.at.changedBefore(h.made)
 		}
 		if is || path != h.path && hasID(fd, h.m.BuildID) {
 			h.fd = fd

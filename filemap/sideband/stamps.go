@@ -298,7 +298,7 @@ func (f *stamped) check(calls *bounded.Calls) bool {
 	case now.changed.Equal(f.at.changed) && !f.young:
 		return true
 	}
-	f.at, f.young = now, !now.changed.Before(time.Now().Add(-coarse))
+	f.at, f.young = now, !now.changedBefore(time.Now())
 	return f.stillHasID(calls)
 }
 

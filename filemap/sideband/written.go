@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap/elfid"
+	"ustack/filemap/openfile"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/tracefs"
@@ -250,6 +251,9 @@ type pathFile struct {
 // same reports whether both are one file: an inode's number is used again.
 func (f pathFile) same(o pathFile) bool { return f.id == o.id && f.born.Equal(o.born) }
 
+// changedBefore reports whether the file was surely not changed after a time.
+func (f pathFile) changedBefore(t time.Time) bool { return openfile.ChangedBefore(f.changed, t) }
+
 // statIn looks at the file that a process has at a path.
 func statIn(pid int, name string) (f pathFile, ok bool) {
 	return statAt(unix.AT_FDCWD, rootPath(pid, name), 0)
@@ -345,7 +349,7 @@ func (f *watchedFile) state() fileState {
 
 // settled reports whether the file's last change was so long before it was watched
 // that another change would have another time.
-func (f *watchedFile) settled() bool { return f.at.changed.Before(f.since.Add(-coarse)) }
+func (f *watchedFile) settled() bool { return f.at.changedBefore(f.since) }
 
 // written notes that files were written in place after t.
 func (h *History) written(files []mappedFile, t tracefs.Time) {
