@@ -150,6 +150,18 @@ type Row struct {
 	Mean, P50, P99, Max tracefs.Time
 	Histogram           []tally.Bucket
 	Longest             *Longest
+	// Callers are what is known of callers if the stack of the row ends in the C library, nil
+	// if nothing is.
+	Callers *Callers
+	site    siteKey // by stack: the only one
+}
+
+// Callers are the waits in the same call at the same place, in other rows, whose stacks go on to
+// the program's code: Stack is that of most of their time, Part.
+type Callers struct {
+	Stack *stackset.Stack
+	Part  tracefs.Time
+	Sum
 }
 
 // Known reports whether the kind of its waits is known.

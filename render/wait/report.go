@@ -248,6 +248,9 @@ func (b *builder) rows(r *Report) {
 		x.Rank = i + 1
 		b.detail(x)
 	}
+	if b.v.By == ByStack {
+		b.callers(rows)
+	}
 	r.Rows = rows
 }
 
@@ -296,7 +299,7 @@ func (b *builder) row(g *group) *Row {
 	var d tally.Durations
 	var longest *off
 	for _, k := range inOrder(g.sites) {
-		r.Sites = append(r.Sites, b.site(k, g.sites[k]))
+		r.Sites, r.site = append(r.Sites, b.site(k, g.sites[k])), k
 		if b.v.By == ByWaker || b.v.By == ByThread {
 			continue // their waits are only a part of the site's
 		}

@@ -62,3 +62,40 @@ func TestWholeStacks(t *testing.T) {
 		}
 	}
 }
+
+// TestCallers: a row whose stack ends in the C library has the callers of most of the time that
+// others waited at the same place of the same call.
+func TestCallers(t *testing.T) {
+	waits := func(at int, call, stack string) string {
+		return script(fmt.Sprintf("10 ..... %d enter %s\n10 ..... %d off 10 S 11", at, call, at+10)) + stack +
+			script(fmt.Sprintf("11 ..... %d off 11 S 10\n10 ..... %d exit %s", at+100, at+110, call))
+	}
+	libc := strings.NewReplacer("/bin/p", "/lib/x86_64-linux-gnu/libc.so.6")
+	short := func(at, offset int) string { return libc.Replace(stackLines(10, at+10, "", offset)) }
+	long := func(at, offset, caller int) string {
+		return short(at, offset) + strings.SplitN(stackLines(10, at+10, "", caller), "\n", 2)[1]
+	}
+	trace := waits(1000, "0", short(1000, 0x10)) + waits(2000, "0", short(2000, 0x10)) + waits(3000, "0", short(3000, 0x10)) +
+		waits(4000, "0", long(4000, 0x10, 0x100)) + waits(5000, "0", long(5000, 0x10, 0x200)) + waits(6000, "0", long(6000, 0x10, 0x200)) +
+		waits(7000, "0", long(7000, 0x18, 0x300)) + waits(8000, "1", long(8000, 0x10, 0x400))
+	found := 0
+	for _, row := range analyse(t, wait.Options{AllCalls: true}, trace).Report(wait.View{By: wait.ByStack}).Rows {
+		c := row.Callers
+		if len(row.Sites) == 0 || row.Sites[0].Stack == nil {
+			continue
+		}
+		if len(row.Sites[0].Stack.Frames) > 1 || row.Waits == 0 {
+			if c != nil {
+				t.Errorf("a row with callers has those of others: %+v", row)
+			}
+			continue
+		}
+		found++
+		if c == nil || c.Waits != 3 || c.Stack.Frames[1].Offset != 0x200 || c.Part*3 != c.Time*2 {
+			t.Errorf("callers %+v", c)
+		}
+	}
+	if found != 1 {
+		t.Errorf("%d rows without callers", found)
+	}
+}

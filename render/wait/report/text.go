@@ -108,6 +108,7 @@ func (t *text) most(title string, rows []*wait.Row) {
 	t.line("  waiting     %s", t.threads(r))
 	if t.r.By != wait.ByWaker {
 		t.line("              at %s", place(&r.Sites[0]))
+		t.callers(r.Callers)
 	} else {
 		t.line("              in %s", site(&r.Sites[0]))
 	}
@@ -123,6 +124,15 @@ func (t *text) most(title string, rows []*wait.Row) {
 	if r.Doubt.Waits > 0 {
 		t.line("  uncertain   %s more of at most %s", phrase.Plural64(r.Doubt.Waits, "wait"), t.time(r.Doubt.AtMost))
 	}
+}
+
+// callers says what others at the same place show of callers.
+func (t *text) callers(c *wait.Callers) {
+	if c == nil {
+		return
+	}
+	t.line("  callers     of %s more there, %s of whose time", phrase.Plural64(c.Count(), "wait"), phrase.Percent(c.Part, c.All()))
+	t.line("              at %s", phrase.Callers(c.Stack))
 }
 
 // disk says which part is uninterruptible.
