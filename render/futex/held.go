@@ -45,11 +45,11 @@ func (th *thread) dropLock(l *lock) (x taken, ok bool) {
 // processes have them, of which several can have the same one: nothing else keeps those in
 // memory.
 func (ts *tasks) forgetLocks(gone func(*lock) bool) {
-	done := make(map[*process]bool)
+	ts.looks++
 	for th := range ts.threads.all() {
 		th.took = slices.DeleteFunc(th.took, func(x taken) bool { return gone(x.lock.find()) })
-		if p := th.proc.find(); !done[p] {
-			done[p] = true
+		if p := th.proc.find(); p.looked != ts.looks {
+			p.looked = ts.looks
 			p.locks.dropAll(func(l *lock) bool { return gone(l.find()) })
 		}
 	}

@@ -49,6 +49,7 @@ type process struct {
 	// called: it has called futex, at first then.
 	called bool
 	first  tracefs.Time
+	looked int64 // the last of tasks.looks that it was part of
 }
 
 // maxTIDs bounds the threads that a process or lock lists.

@@ -27,6 +27,7 @@ type tasks struct {
 	ownerComms map[int32]string
 	candidates []candidate // scratch
 	lives      int64       // how many threads there have been
+	looks      int64       // how often the locks of all processes were looked through
 	forgot     int64       // threads
 	buried     bool        // threads that had ended have been forgotten, and what loss hides of them
 	most       int         // threads, and processes
