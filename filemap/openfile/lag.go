@@ -1,6 +1,11 @@
 package openfile
 
-import "time"
+import (
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
 
 // coarse is more than the time of a change can lag: a tick of the kernel.
 const coarse = 20 * time.Millisecond
@@ -17,3 +22,17 @@ func Lag(changed time.Time) time.Duration {
 // ChangedBefore reports whether a file whose time of change is known was surely not changed after
 // another time.
 func ChangedBefore(changed, t time.Time) bool { return changed.Before(t.Add(-Lag(changed))) }
+
+// Unsure reports whether the file may have been written since it was opened though Written does
+// not show it: its status has changed, as when its times are set back, or it had just been changed
+// when it was opened, on a file system that stores whole seconds. A server may be asked.
+func (f *File) Unsure() bool { return f.asked(f.unsure) }
+
+func (f *File) unsure() bool {
+	was, ok := f.info.Sys().(*syscall.Stat_t)
+	if !ok || was.Ctim.Nsec == 0 && !ChangedBefore(time.Unix(was.Ctim.Unix()), f.at) {
+		return true
+	}
+	is, ok := f.stat()
+	return !ok || is.Ctim != unix.Timespec(was.Ctim)
+}

@@ -109,18 +109,22 @@ func nearby(name string, fd int) (*File, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	return &File{file: r.file, info: r.info}, nil
+	return r.read(), nil
 }
 
 // opened is what became of opening a file.
 type opened struct {
 	file *os.File
 	info os.FileInfo
+	at   time.Time // a time before
 	disk bool
 	err  error
 }
 
+func (r *opened) read() *File { return &File{file: r.file, info: r.info, at: r.at} }
+
 func look(open func() (*os.File, error)) (r opened) {
+	r.at = time.Now()
 	if r.file, r.err = open(); r.err != nil {
 		return r
 	}
@@ -160,7 +164,7 @@ func (o *Opener) open(name, full string, open func() (*os.File, error)) (*File, 
 	if r.err != nil {
 		return nil, r.err
 	}
-	f := &File{file: r.file, info: r.info}
+	f := r.read()
 	if !r.disk {
 		f.calls = o.calls
 	}
@@ -217,6 +221,7 @@ func Numbered(fd int) bool {
 type File struct {
 	file  *os.File
 	info  os.FileInfo    // when it was opened
+	at    time.Time      // a time before that
 	calls *bounded.Calls // nil on a disk
 
 	mu   sync.Mutex
@@ -289,19 +294,30 @@ func (f *File) readAt(b []byte, off int64) (n int, err error) {
 // and permissions change neither.
 func (f *File) written() bool {
 	was, ok := f.info.Sys().(*syscall.Stat_t)
-	c, err := f.file.SyscallConn()
-	if err != nil || !ok {
+	if !ok {
 		return true
 	}
-	var is unix.Stat_t
+	is, ok := f.stat()
+	return !ok || is.Size != was.Size || is.Mtim != unix.Timespec(was.Mtim)
+}
+
+// stat returns what the kernel says of the file now.
+func (f *File) stat() (is unix.Stat_t, ok bool) {
+	c, err := f.file.SyscallConn()
+	if err != nil {
+		return is, false
+	}
 	gone := c.Control(func(fd uintptr) { err = unix.Fstat(int(fd), &is) })
-	return gone != nil || err != nil || is.Size != was.Size || is.Mtim != unix.Timespec(was.Mtim)
+	return is, gone == nil && err == nil
 }
 
 // Written reports whether the file was written since it was opened, as far as its server says.
-func (f *File) Written() bool {
+func (f *File) Written() bool { return f.asked(f.written) }
+
+// asked returns what a look at the file shows, false if its server gives no answer.
+func (f *File) asked(look func() bool) bool {
 	if f.calls == nil {
-		return f.written()
+		return look()
 	}
 	f.mu.Lock()
 	gone := f.gone != nil
@@ -309,8 +325,8 @@ func (f *File) Written() bool {
 	if gone {
 		return false // it was read before that
 	}
-	written := new(bool) // the call may go on without us
-	return f.calls.Do(func() { *written = f.written() }) == nil && *written
+	shown := new(bool) // the call may go on without us
+	return f.calls.Do(func() { *shown = look() }) == nil && *shown
 }
 
 // Close closes the file. It does not wait for the server of the file to answer.

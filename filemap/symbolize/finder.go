@@ -25,6 +25,7 @@ type object struct {
 	file  *openfile.File
 	image *image.Image
 	id    elfid.ID
+	hasID bool // id is what elfid.Read returns
 }
 
 func (o *object) close() {
@@ -33,8 +34,20 @@ func (o *object) close() {
 	}
 }
 
-// written reports whether the file was written since it was opened.
-func (o *object) written() bool { return o != nil && o.file.Written() }
+// written reports whether the file was written since it was opened. Where its times may not show
+// it, its build ID does.
+func (o *object) written() bool {
+	switch {
+	case o == nil:
+		return false
+	case o.file.Written():
+		return true
+	case !o.hasID || !o.file.Unsure():
+		return false
+	}
+	id, err := elfid.Read(o.file)
+	return errors.Is(err, openfile.ErrWritten) || err == nil && id != o.id
+}
 
 // lookupRoot is where files are looked for: a directory, or everything. Nothing
 // outside of a directory is opened.
@@ -272,6 +285,7 @@ func (o *object) read() (err error) {
 	if o.id, err = elfid.Read(o.file); err != nil {
 		return err
 	}
+	o.hasID = true
 	o.image, err = image.Open(o.file, o.file.Size())
 	return err
 }

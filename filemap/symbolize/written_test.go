@@ -47,6 +47,16 @@ func TestWritten(t *testing.T) {
 	write(path, other)
 	write(path, right)
 	named("overwritten, and back", at+6, "work", 0)
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(path, other)
+	if err := os.Chtimes(path, info.ModTime(), info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	replace()
+	named("overwritten, with the time set back, and replaced", at+9, "work", 0)
 	if err := os.Chmod(path, 0o755); err != nil {
 		t.Fatal(err)
 	}
