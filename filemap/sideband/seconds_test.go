@@ -2,6 +2,7 @@ package sideband
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -22,7 +23,9 @@ func TestWholeSeconds(t *testing.T) {
 	check(t, os.WriteFile(image, nil, 0o644))
 	check(t, os.Truncate(image, 2*info.Size()+8<<20))
 	tool(t, "mke2fs", "-q", "-t", "ext4", "-I", "128", "-O", "^has_journal", image)
-	tool(t, "mount", "-o", "loop", image, dir)
+	if text, err := exec.Command("mount", "-o", "loop", image, dir).CombinedOutput(); err != nil {
+		t.Skipf("images cannot be mounted here, as in a container: %v: %s", err, text)
+	}
 	t.Cleanup(func() { tool(t, "umount", "-l", dir) })
 	path := filepath.Join(dir, "library")
 	for range 20 {
