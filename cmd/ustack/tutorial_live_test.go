@@ -209,7 +209,6 @@ var (
 		{regexp.MustCompile(`^(  (?:held for|meanwhile|releasing) ).*`), "$1"},
 		{regexp.MustCompile(`^(  in the end .*) at .*`), "$1"},
 		{regexp.MustCompile(`^ +at (?:__libc_)?(?:recv|send)\b.*`), ""},
-		{regexp.MustCompile(`^(Most: mutex # in )\w+`), "$1#"}, // a report has the name of any thread
 		{regexp.MustCompile(`^(?:less|gone) (mutex \S+).*`), "less or gone $1"},
 		{regexp.MustCompile(`^(?:Differ:|     p99 ).*`), ""},
 		{regexp.MustCompile(`(#.*?), .*`), "$1"},
