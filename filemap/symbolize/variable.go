@@ -26,6 +26,10 @@ func (s *Symbols) Variable(l filemap.Layout, addr uint64) *symbol.Variable {
 	before := src.memory()
 	v := src.variable(at)
 	s.memory += src.memory() - before
+	if src.written() {
+		s.drop(src)
+		return nil
+	}
 	s.shrink(src)
 	return v
 }
