@@ -69,21 +69,7 @@ func runAsleep(seed uint64, heed bool) *asleep {
 // TestSleepsProve: whatever is lost of the records, and whenever a thread is looked at, no
 // switch gets the stack of another sleep.
 func TestSleepsProve(t *testing.T) {
-	proven := 0
-	for seed := range uint64(60) {
-		f := runAsleep(seed, true)
-		if f.wrong > 0 {
-			t.Errorf("seed %d: %d of %d are wrong", seed, f.wrong, f.proven)
-		}
-		proven += f.proven
-		if c := f.l.Counts(); c != (LookoutCounts{}) {
-			t.Errorf("seed %d: sleeps are counted as waits: %+v", seed, c)
-		}
-	}
-	t.Logf("%d proven", proven)
-	if proven < 100 {
-		t.Errorf("only %d are proven", proven)
-	}
+	proves(t, func(seed uint64) *lookedAt { return &runAsleep(seed, true).lookedAt }, func(c *LookoutCounts, _ uint64) bool { return *c == LookoutCounts{} })
 }
 
 // TestSleepsNeedLosses: without the word that records are missing, wrong ones would be taken
@@ -214,21 +200,7 @@ func runAsleepAnywhere(seed uint64, heed bool) *asleepAnywhere {
 // TestEverySleepProves is TestSleepsProve where all threads are looked at: none that is not
 // traced gets a stack, as it can have run and be asleep again.
 func TestEverySleepProves(t *testing.T) {
-	proven := 0
-	for seed := range uint64(60) {
-		f := runAsleepAnywhere(seed, true)
-		if f.wrong > 0 {
-			t.Errorf("seed %d: %d of %d are wrong", seed, f.wrong, f.proven)
-		}
-		proven += f.proven
-		if c := f.l.Counts(); c.Sleeps > 0 || c.Kept != uint64(f.proven) || c.Waits < c.Kept+c.Refused {
-			t.Errorf("seed %d: %d proven, counted as %+v", seed, f.proven, c)
-		}
-	}
-	t.Logf("%d proven", proven)
-	if proven < 100 {
-		t.Errorf("only %d are proven", proven)
-	}
+	proves(t, func(seed uint64) *lookedAt { return &runAsleepAnywhere(seed, true).lookedAt }, keptAll)
 }
 
 // TestEverySleepNeedsLosses: without the word that records are missing, wrong ones would be
