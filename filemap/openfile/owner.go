@@ -18,7 +18,8 @@ const allWrite = 0o002
 // that another user has put there in place of what was mapped: a build ID can be copied. One of
 // these shows that it is not:
 //
-//   - It belongs to root, or to the user of ustack, and only they can write to it.
+//   - It belongs to root, to the user of ustack, or to who runs it by sudo, and is not for all to
+//     write. Members of its group are trusted. Its file system is one of this kernel's.
 //   - Only those to whom the directories on the way belong can put files there, and what they
 //     put there is what runs: no directory is for all to write, as /tmp is.
 //   - The path was read from the kernel after since, and neither the file nor what is on the way
