@@ -67,6 +67,7 @@ func (s *session) keepForUnwinding() error {
 // Why stacks cannot be unwound.
 var (
 	errNoFutexCalls = errors.New("the trace has not all entries into futex")
+	errNoCalls      = errors.New("the trace has not all system calls and switches of threads")
 	errPerfStacks   = errors.New("--source=perf has the stacks that perf takes")
 	errPages        = errors.New("a report of pages has the kernel's stacks")
 	errNoBand       = errors.New("this needs the perf side band, which is not in use")
@@ -80,63 +81,46 @@ func (s *session) tracesWaits() bool {
 	return slices.ContainsFunc(s.events, func(e instance.Event) bool { return e.System == "syscalls" && e.Name == enterFutex })
 }
 
-func (u *unwinding) keep(s *session) error {
-	if s.opt.EverySleep {
-		return u.keepSleeps(s)
-	}
+// keep is keepForUnwinding without a choice. Waits in all calls have no copies of stacks.
+func (u *unwinding) keep(s *session) (err error) {
 	futex := instance.Event{System: "syscalls", Name: enterFutex}
-	traced := slices.Contains(s.events, futex) // without a filter
-	_, band := s.follow.follower.(*bandFollower)
-	switch {
-	case s.opt.Pages != nil:
-		return errPages
-	case s.in == nil:
-		return errPerfStacks
-	case !traced:
-		return errNoFutexCalls
-	case s.opt.Source == sources.Text:
-		return source.ErrNoRaw
-	case !band:
-		return errNoBand
+	if s.opt.EverySleep {
+		err = u.possible(s, errNoCalls, instance.Event{System: "raw_syscalls", Name: "sys_enter"}, instance.Event{System: "raw_syscalls", Name: "sys_exit"},
+			instance.Event{System: "sched", Name: "sched_switch"})
+	} else if err = u.possible(s, errNoFutexCalls, futex); err == nil {
+		u.id, err = s.in.Root().ID(futex)
 	}
-	var err error
-	if u.id, err = s.in.Root().ID(futex); err != nil {
+	if err != nil {
 		return err
 	}
 	if u.vdso, err = anoncode.VDSOMemory(); err != nil {
 		return err
 	}
 	u.on = true
-	if s.opt.Unwind == UnwindBlocked {
+	if s.opt.EverySleep || s.opt.Unwind == UnwindBlocked {
 		return s.canLookOut()
 	}
 	u.keeper, err = whole.Keep(u.id)
 	return err
 }
 
-// keepSleeps is keep for waits in all calls: no stack is copied.
-func (u *unwinding) keepSleeps(s *session) (err error) {
+// possible returns why stacks cannot be unwound, nil if they can: missing if not all of these
+// events are traced.
+func (u *unwinding) possible(s *session, missing error, events ...instance.Event) error {
+	filtered := func(e instance.Event) bool { return !slices.Contains(s.events, e) }
 	_, band := s.follow.follower.(*bandFollower)
 	switch {
+	case s.opt.Pages != nil:
+		return errPages
 	case s.in == nil:
 		return errPerfStacks
+	case slices.ContainsFunc(events, filtered):
+		return missing
 	case s.opt.Source == sources.Text:
 		return source.ErrNoRaw
 	case !band:
 		return errNoBand
 	}
-	for _, e := range [...]instance.Event{{System: "raw_syscalls", Name: "sys_enter"}, {System: "raw_syscalls", Name: "sys_exit"}, {System: "sched", Name: "sched_switch"}} {
-		if !slices.Contains(s.events, e) { // without a filter
-			return fmt.Errorf("the trace has not all of %s:%s", e.System, e.Name)
-		}
-	}
-	if err := s.canLookOut(); err != nil {
-		return err
-	}
-	if u.vdso, err = anoncode.VDSOMemory(); err != nil {
-		return err
-	}
-	u.on = true
 	return nil
 }
 
