@@ -33,8 +33,11 @@ var labOdd = []labRun{
 	{name: "move-text", args: "--source=text -- $W/odd $W move 30"},
 	{name: "faults", args: "-b 16384 -e syscalls:sys_enter_futex -e exceptions:page_fault_user -e irq:irq_handler_entry -e timer:hrtimer_expire_entry -e sched:sched_switch -- $W/odd $W reuse 20", anywhere: true},
 	{name: "faults-exec", args: "-b 16384 -e syscalls:sys_enter_futex -e exceptions:page_fault_user -e irq:irq_handler_entry -e timer:hrtimer_expire_entry -e sched:sched_switch -- $W/execstorm $W 3 4", anywhere: true},
-	// A storm that has begun before.
-	{name: "amid", args: "-p $storm", lossy: true, before: "$W/tagstorm $W 300 4 & storm=$!; sleep 1", after: "wait $storm"},
+	// A storm that has begun before, and lasts for four seconds of the trace.
+	{name: "amid", args: "-p $storm", lossy: true,
+		before: "$W/tagstorm $W 100000000 4 & storm=$!; sleep 1\n" +
+			"{ until grep -q 'clock mono' /mnt/amid.err; do sleep 0.2; done; sleep 4; kill $storm; } &",
+		after: "wait $storm"},
 	// Three at once: one of them asks processes, and one loses records.
 	{name: "three", args: "-- $W/odd $W reuse 30", lossy: true,
 		before: "$W/ustack live --mappings=query --format=json -o /mnt/three-query.json 2>/mnt/three-query.err & query=$!\n" +
