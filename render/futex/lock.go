@@ -19,13 +19,6 @@ type lockKey struct {
 	shared bool // between processes: without FUTEX_PRIVATE_FLAG
 }
 
-// fileKey is where a futex is in a file.
-type fileKey struct {
-	id     string // device and inode
-	path   string
-	offset uint64
-}
-
 // flow is a way to wait, with the way in which the wait was ended.
 type flow struct{ wait, wake int32 }
 
@@ -48,6 +41,7 @@ type lock struct {
 
 	site  *site
 	file  fileKey // of a shared futex, if known
+	path  string  // of the file
 	local bool    // in memory that is known not to be shared
 
 	results   [resultCount]int64
@@ -117,7 +111,7 @@ func keyOf(f *syscalls.Futex) lockKey { return lockKey{f.Addr, !f.Private} }
 func (lk *locks) lock(th *thread, key lockKey, t tracefs.Time) *lock {
 	p := th.proc.find()
 	l := lk.known(th, key)
-	if l != nil && !lk.replaced(l, th, key, t) {
+	if l != nil && !lk.replaced(l, th, key, t) && !lk.remapped(l, th, key, t) {
 		return l
 	}
 	if lk.count >= lk.most {
@@ -126,20 +120,9 @@ func (lk *locks) lock(th *thread, key lockKey, t tracefs.Time) *lock {
 	l = newLock()
 	l.key, l.proc, l.partial, l.born = key, p, lk.evicted, lk.born
 	lk.born++
-	if key.shared && lk.mappings != nil {
-		tid := th.tid
-		if p.tgid != tracefs.NoTID {
-			tid = p.tgid
-		}
-		id, path, offset, ok := lk.mappings.SharedFile(tid, t, !lk.losses.Ticks, key.addr)
-		if l.local = ok && id == ""; ok && !l.local {
-			l.file = fileKey{id, path, offset}
-			if same := lk.files[l.file]; same != nil {
-				p.put(key, same.find())
-				return same.find()
-			}
-			lk.files[l.file] = l
-		}
+	if same := lk.inFile(l, th, t); same != nil {
+		p.put(key, same)
+		return same
 	}
 	lk.place(l, th, t)
 	p.put(key, l)
@@ -220,7 +203,7 @@ func (lk *locks) unite(l, m *lock) {
 	}
 	l.merge(m)
 	if l.file == (fileKey{}) {
-		l.file = m.file
+		l.file, l.path = m.file, m.path
 	}
 	switch {
 	case l.key != m.key:
@@ -374,7 +357,7 @@ func (lk *locks) provenSame(s *span) {
 		return
 	}
 	if l.key.shared || k.key.shared {
-		if l.key.shared == k.key.shared {
+		if l.key.shared == k.key.shared && !l.elsewhere(k) {
 			lk.unite(l, k)
 		}
 		return
@@ -394,7 +377,9 @@ func (lk *locks) provenSame(s *span) {
 func (lk *locks) moveLocks(to, from *process) {
 	from.locks.each(func(key lockKey, l *lock) {
 		l.find().partial = l.find().partial || lk.evicted // as to may have had it, too
-		if own := to.locks.get(key); own != nil {
+		if own := to.locks.get(key); own != nil && own.find().elsewhere(l.find()) {
+			l.find().leaves(from, key)
+		} else if own != nil {
 			lk.unite(own, l)
 		} else {
 			to.put(key, l.find())

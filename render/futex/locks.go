@@ -1,6 +1,6 @@
 package futex
 
-import ()
+import "ustack/tracefs"
 
 // locks knows the futexes of a trace, by where they are in a process or a file, and
 // what has been added up of each: lock.go has what they are made of, kind.go and
@@ -15,12 +15,13 @@ import ()
 //   - A lock's numbers are not negative, and its doubtful time is a part of its
 //     time.
 type locks struct {
-	files   map[fileKey]*lock // shared futexes whose file is known
-	others  [2]*lock          // locks that were too many, by section
-	all     []*lock           // with united or folded locks, until the next folding
-	count   int               // how many there are
-	born    int64             // how many there have been
-	evicted bool              // locks have been folded into others
+	files   map[fileKey]*lock        // shared futexes whose file is known
+	asked   map[placing]tracefs.Time // when the file there was last asked for, of shared ones
+	others  [2]*lock                 // locks that were too many, by section
+	all     []*lock                  // with united or folded locks, until the next folding
+	count   int                      // how many there are
+	born    int64                    // how many there have been
+	evicted bool                     // locks have been folded into others
 	most    int
 
 	mappings Mappings // may be nil, as layouts

@@ -304,7 +304,7 @@ func (o *object) add(u *underway) {
 	}
 	first := *o.sum
 	sum := newLock()
-	sum.key, sum.proc, sum.file, sum.local = first.key, first.proc, first.file, first.local
+	sum.key, sum.proc, sum.file, sum.path, sum.local = first.key, first.proc, first.file, first.path, first.local
 	sum.born, sum.role, sum.roleFile = first.born, o.role, first.roleFile
 	open := new(pending)
 	for _, l := range o.parts {

@@ -64,6 +64,8 @@ type wait struct {
 	mayRestart bool
 	// resumed is set if this call goes on with a wait that a signal broke off.
 	resumed bool
+	// strange is set if it was surely at another lock.
+	strange bool
 }
 
 // likeLock reports whether a wait can be one for something that one thread holds at a
@@ -339,6 +341,7 @@ func (c *calls) waitReturned(th *thread, t tracefs.Time, e *syscalls.Event, s *s
 		}
 		if k := w.waker.wake; k != nil && !k.of(w.lock.find()) && (w.waker.sure || oneProcess) {
 			s.waker = c.sites.lockOf(k)
+			w.strange = c.locks.contradicted(w, k)
 		}
 	} else if w.waker.tid != 0 {
 		c.sites.giveBack(w)
@@ -388,7 +391,7 @@ func (c *calls) counted(w *wait, r Result) {
 	if r == Woken && w.waker.tid == 0 {
 		l.traits.unexplained++
 	}
-	if r == Woken && w.leavesMark() && l.traits.exclusive(w) {
+	if r == Woken && w.leavesMark() && !w.strange && l.traits.exclusive(w) {
 		c.holders.owns(w, l)
 	}
 	if r == Changed && w.acc == 0 || r == Failed || r == NoReturn {

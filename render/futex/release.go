@@ -10,7 +10,7 @@ func (c *calls) beginWake(th *thread, t tracefs.Time) {
 	f := &th.futex
 	key := keyOf(f)
 	l := c.locks.known(th, key)
-	if l == nil && key.shared && len(c.locks.files) > 0 {
+	if key.shared && len(c.locks.files) > 0 {
 		l = c.locks.lock(th, key, t) // another process's, if it is in a file
 	}
 	k := &wake{th: th, lock: l, key: key, asked: f.Val, at: t, line: th.line, stack: th.stack, first: int(min(f.Val, 1<<30)), pi: f.Cmd.PI(),

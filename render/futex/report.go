@@ -242,7 +242,7 @@ func (u *underway) lock(l *lock, hidden *hiding) *Lock {
 	openTime, doubt := open.time, l.doubt+open.doubt
 	d := &l.durations
 	out := &Lock{
-		born: l.born, openMax: open.most, Address: l.key.addr, Shared: l.key.shared, Local: l.local, File: l.file.path, Offset: l.file.offset, FileLate: l.file.path != "" && u.rp.opt.SharedLate, Kind: l.kind(), Results: l.results,
+		born: l.born, openMax: open.most, Address: l.key.addr, Shared: l.key.shared, Local: l.local, File: l.path, Offset: l.file.offset, FileLate: l.path != "" && u.rp.opt.SharedLate, Kind: l.kind(), Results: l.results,
 		Slept: d.Count, Max: d.Max, Partial: l.partial, Longest: l.max, lock: l,
 	}
 	if d.Count > 0 {
