@@ -67,7 +67,23 @@ func (lk *locks) remapped(l *lock, th *thread, key lockKey, t tracefs.Time) bool
 		return false
 	}
 	l.leaves(p, key)
+	for x := range lk.tasks.threads.all() {
+		if x.proc.find() == p {
+			x.unlocked(l)
+		}
+	}
 	return true
+}
+
+// unlocked notes that it is unknown whether a thread has a lock.
+func (th *thread) unlocked(l *lock) {
+	th.dropLock(l)
+	if th.got != nil && th.got.find() == l {
+		th.got = nil
+	}
+	if l.owner == th.tid {
+		l.owner = 0
+	}
 }
 
 // leaves notes that a process has another lock where it had this one.

@@ -188,7 +188,7 @@ type held struct {
 // returned takes the return from a call by which a thread waited for a lock: it takes the
 // lock, unless it waits again.
 func (hd *held) returned(w *wait, r Result, line int64) {
-	if !w.likeLock() || r != Woken && (w.cmd.PI() || r != Changed && r != Interrupted) {
+	if w.strange || !w.likeLock() || r != Woken && (w.cmd.PI() || r != Changed && r != Interrupted) {
 		return
 	}
 	th, l := w.th, w.lock.find()

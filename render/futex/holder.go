@@ -65,6 +65,7 @@ type holders struct {
 func (hs *holders) holder(w *wait, l *lock, returned tracefs.Time) (h Holder, segs []Segment) {
 	end := w.heldUntil(returned)
 	hs.past, hs.segs, hs.let, hs.complete = hs.past[:0], hs.segs[:0], hs.let[:0], false
+	h.foreign = w.strange
 	if w.site != nil {
 		hs.past, hs.complete = w.site.past.between(hs.past, w.began, end)
 	}

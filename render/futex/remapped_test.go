@@ -34,7 +34,8 @@ func TestRemapped(t *testing.T) {
 	if !own.local || a.locks.lock(three, here, 2*askAgain) != own || a.locks.lock(one, here, 2*askAgain) != old {
 		t.Fatal("locks differ though nothing was mapped")
 	}
-	if l := a.locks.lock(one, here, later+1); l != other {
+	old.owner, one.took = one.tid, []taken{{lock: old}}
+	if l := a.locks.lock(one, here, later+1); l != other || old.owner != 0 || len(one.took) > 0 {
 		t.Errorf("the lock is in %+v, want %+v", l.file, other.file)
 	}
 	if l := a.locks.lock(three, here, later+1); l != old || l.path != "/dev/shm/A" {
