@@ -23,8 +23,9 @@ const allWrite = 0o002
 //   - Only those to whom the directories on the way belong can put files there, and what they
 //     put there is what runs: no directory is for all to write, as /tmp is.
 //   - The path was read from the kernel after since, and neither the file nor what is on the way
-//     to it from a directory like /tmp has changed after that. A zero since shows nothing.
-func (o *Opener) CheckOwner(f *File, name string, since time.Time) error {
+//     to it from a directory like /tmp has changed after that, on a file system whose files only
+//     this kernel changes, so that their times are of its clock.
+func (o *Opener) CheckOwner(f *File, name string, since *Begin) error {
 	result := new(error) // the call may go on without us
 	if err := o.calls.Do(func() { *result = f.checkOwner(name, since) }); err != nil {
 		return err
@@ -32,14 +33,14 @@ func (o *Opener) CheckOwner(f *File, name string, since time.Time) error {
 	return *result
 }
 
-func (f *File) checkOwner(name string, since time.Time) error {
+func (f *File) checkOwner(name string, since *Begin) error {
 	st, ok := f.info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return ErrReplaceable
 	}
 	fd := int(f.file.Fd())
-	numbered, shared := Numbered(fd), st.Mode&allWrite != 0
-	if numbered && !shared && isOurs(st.Uid) {
+	shared := st.Mode&allWrite != 0
+	if !shared && isOurs(st.Uid) && Numbered(fd) {
 		return nil
 	}
 	// The kernel's paths have no links. Where one leads elsewhere is up to others than the
@@ -47,8 +48,9 @@ func (f *File) checkOwner(name string, since time.Time) error {
 	if at, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd)); err != nil || at != name {
 		return ErrReplaceable
 	}
+	local := Local(fd)
 	unchanged := func(x *syscall.Stat_t) bool {
-		return !since.IsZero() && numbered && x.Dev == st.Dev && ChangedBefore(time.Unix(x.Ctim.Unix()), since)
+		return local && x.Dev == st.Dev && since.Shows(time.Unix(x.Ctim.Unix()))
 	}
 	open, err := onTheWay(name, unchanged)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"ustack/filemap"
 	"ustack/filemap/elfid"
@@ -88,7 +87,7 @@ type finder struct {
 	cache   string     // perf's ~/.debug, "" if there is none
 	fetch   func(id, what string) (string, error)
 	loading func(path string) (done func()) // see Options
-	since   time.Time                       // see Options
+	since   *openfile.Begin                 // see Options
 	summed  int64                           // bytes that were read for checksums
 }
 

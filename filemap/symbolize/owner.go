@@ -3,7 +3,6 @@ package symbolize
 import (
 	"os"
 	"syscall"
-	"time"
 
 	"ustack/filemap"
 )
@@ -35,7 +34,7 @@ func (f *finder) checkOwner(o *object, want *filemap.File) error {
 	}
 	since := f.since
 	if tookPlace(want.Path, o.name) {
-		since = time.Time{} // it may have been there before
+		since = nil // it may have been there before
 	}
 	return o.in.files.CheckOwner(o.file, o.name, since)
 }

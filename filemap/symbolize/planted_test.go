@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ustack/filemap"
+	"ustack/filemap/openfile"
 	"ustack/filemap/symbol"
 )
 
@@ -50,7 +51,7 @@ func TestPlanted(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			opt := Options{Since: time.Now().Add(time.Hour)} // so the program has not changed since then
+			opt := Options{Since: openfile.BeginAt(time.Now().Add(time.Hour))} // so the program has not changed since then
 			if c.named {
 				opt.DebugDirs = []string{filepath.Dir(c.to)}
 			}

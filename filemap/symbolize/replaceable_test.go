@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ustack/filemap"
+	"ustack/filemap/openfile"
 	"ustack/filemap/symbol"
 )
 
@@ -71,7 +72,7 @@ func TestReplaceable(t *testing.T) {
 				t.Fatal(err)
 			}
 			f := &filemap.File{Path: c.path, BuildID: id}
-			s := newSymbols(t, Options{Since: c.since})
+			s := newSymbols(t, Options{Since: begin(c.since)})
 			n := s.Name(f, at+4, true)
 			refused := slices.ContainsFunc(s.Tries(f), func(try symbol.Try) bool {
 				return try.Path == name && strings.HasPrefix(try.Result, "another user can have put it there")
@@ -93,4 +94,12 @@ func TestReplaceable(t *testing.T) {
 			t.Errorf("%+v", n)
 		}
 	})
+}
+
+// begin is the Begin of a time, nil of none.
+func begin(t time.Time) *openfile.Begin {
+	if t.IsZero() {
+		return nil
+	}
+	return openfile.BeginAt(t)
 }

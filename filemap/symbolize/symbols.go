@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"ustack/filemap"
 	"ustack/filemap/callsite"
@@ -40,8 +39,8 @@ type Options struct {
 	// and what it returns afterwards. It may be nil.
 	Loading func(path string) (done func())
 	// Since is a time before all paths of the trace were read from this machine's kernel, for
-	// openfile.Opener.CheckOwner; zero if it is not known.
-	Since time.Time
+	// openfile.Opener.CheckOwner; nil if it is not known.
+	Since *openfile.Begin
 	// NoLines leaves out source lines and inlined functions.
 	NoLines bool
 	// NoInfer has Skipped find nothing.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"time"
 
 	"ustack/filemap/elfid"
 	"ustack/filemap/openfile"
@@ -24,7 +23,7 @@ type Opener struct {
 	// gives no answer.
 	Files *openfile.Opener
 	// Since is a time before all paths were read, see openfile.Opener.CheckOwner.
-	Since time.Time
+	Since *openfile.Begin
 	// Separates finds separate files with debug information, nil for none.
 	Separates *symbolize.Separates
 

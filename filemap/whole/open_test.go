@@ -84,7 +84,7 @@ func TestOpenEnded(t *testing.T) {
 		{"no build ID", Opener{Reader: reader, Files: files}, space.File{Name: name, Kind: procmap.File}, false},
 		{"no longer at its path", Opener{Reader: reader, Files: files}, space.File{Name: name + ".gone", BuildID: id, Kind: procmap.File}, false},
 		{"of another user, in a directory for all", Opener{Reader: reader, Files: files}, space.File{Name: foreign, BuildID: id, Kind: procmap.File}, false},
-		{"the same, as it was before the trace", Opener{Reader: reader, Files: files, Since: time.Now().Add(time.Hour)}, space.File{Name: foreign, BuildID: id, Kind: procmap.File}, true},
+		{"the same, as it was before the trace", Opener{Reader: reader, Files: files, Since: openfile.BeginAt(time.Now().Add(time.Hour))}, space.File{Name: foreign, BuildID: id, Kind: procmap.File}, true},
 		{"deleted", Opener{Reader: reader, Files: files}, space.File{Name: name, BuildID: id, Kind: procmap.Deleted}, false},
 	} {
 		b, err := c.o.Open(pid, &space.Mapping{Start: 0x1000, End: 0x2000, Perms: procmap.Exec, File: &c.file})

@@ -9,6 +9,7 @@ import (
 	"ustack/cmd/ustack/internal/live/source"
 	"ustack/filemap"
 	"ustack/filemap/facts"
+	"ustack/filemap/openfile"
 	"ustack/filemap/resolve"
 	"ustack/filemap/space"
 	"ustack/render"
@@ -19,7 +20,7 @@ import (
 // ended or a signal comes. It returns the exit code of the command that was traced, 0
 // without one.
 func Run(opt *Options, to Sink) (code int, err error) {
-	s := &session{opt: opt, sink: to, began: time.Now()}
+	s := &session{opt: opt, sink: to, began: openfile.BeginAt(time.Now())}
 	s.stop = newStopper(s)
 	s.nothing.s = s
 	defer s.close()
@@ -30,8 +31,8 @@ func Run(opt *Options, to Sink) (code int, err error) {
 type session struct {
 	opt   *Options
 	sink  Sink
-	needs Needs     // of the sink
-	began time.Time // before anything was read
+	needs Needs           // of the sink
+	began *openfile.Begin // before anything was read
 
 	stop   *stopper
 	tracer tracer             // nil before it is prepared

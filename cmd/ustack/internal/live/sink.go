@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ustack/filemap"
+	"ustack/filemap/openfile"
 	"ustack/filemap/resolve"
 	"ustack/filemap/symbolize"
 	"ustack/render"
@@ -39,7 +40,7 @@ type Start struct {
 	Stacks   instance.StackSource // of the kernel
 	Mappings string               // how mappings are followed
 	Saved    bool                 // the trace is kept for a replay
-	Since    time.Time            // before any path of a file was read
+	Since    *openfile.Begin      // before any path of a file was read
 	// Processes has the processes of the trace, nil if they are out of reach.
 	Processes *Processes
 	// Files returns the files that are mapped as code now.

@@ -17,6 +17,7 @@ import (
 	"ustack/cmd/ustack/internal/signals"
 	"ustack/filemap/byid"
 	"ustack/filemap/facts"
+	"ustack/filemap/openfile"
 	"ustack/filemap/procmap"
 	"ustack/filemap/sideband"
 	"ustack/filemap/space"
@@ -177,7 +178,7 @@ func (s *session) prepare() (err error) {
 	if err := errors.Join(facts.AsInTraces(opt.Proc), sideband.CheckAsking()); err != nil {
 		return err
 	}
-	if s.names, err = opt.Symbols.OpenLive(time.Now()); err != nil {
+	if s.names, err = opt.Symbols.OpenLive(openfile.BeginAt(time.Now())); err != nil {
 		return err
 	}
 	home, err := os.UserHomeDir()

@@ -92,7 +92,7 @@ func newWalks(f *files, debugDirs []string, names bool, kernel copier) (*walks, 
 		vdso = nil // there may be none: stacks end there then
 	}
 	memory := procmem.New(memoryWait)
-	w.opener = &whole.Opener{Reader: f.places, VDSO: vdso, Files: w.opened, Since: time.Now()}
+	w.opener = &whole.Opener{Reader: f.places, VDSO: vdso, Files: w.opened, Since: openfile.BeginAt(time.Now())}
 	w.made, w.holes = newMade(memory, w.opener, names), whole.NewHoles(memory)
 	if w.opener.Separates, err = symbolize.NewSeparates(debugDirs, "", w.opened); err != nil {
 		w.close()

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"os"
 	"runtime/debug"
-	"time"
 
+	"ustack/filemap/openfile"
 	"ustack/filemap/symbolize"
 	"ustack/render/progress"
 )
@@ -30,15 +30,15 @@ const memory = 384 << 20
 // this one if sysroot is "". It is nil if they are not wanted. Files that are fetched
 // or read are steps of line, which may be nil.
 func (opt *Options) Open(sysroot string, line *progress.Line) (*symbolize.Symbols, error) {
-	return opt.open(sysroot, line, time.Time{})
+	return opt.open(sysroot, line, nil)
 }
 
 // OpenLive opens the symbols of the files of this machine for a trace that has begun after since.
-func (opt *Options) OpenLive(since time.Time) (*symbolize.Symbols, error) {
+func (opt *Options) OpenLive(since *openfile.Begin) (*symbolize.Symbols, error) {
 	return opt.open("", nil, since)
 }
 
-func (opt *Options) open(sysroot string, line *progress.Line, since time.Time) (*symbolize.Symbols, error) {
+func (opt *Options) open(sysroot string, line *progress.Line, since *openfile.Begin) (*symbolize.Symbols, error) {
 	if !opt.On {
 		if opt.NoLines || opt.NoInfer || len(opt.DebugDirs) > 0 || opt.Debuginfod {
 			return nil, errors.New("--no-lines, --no-infer, --debug-dir and --debuginfod need --symbols")
