@@ -3,8 +3,6 @@ package openfile
 import (
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // coarse is more than the time of a change can lag: a tick of the kernel.
@@ -29,10 +27,26 @@ func ChangedBefore(changed, t time.Time) bool { return changed.Before(t.Add(-Lag
 func (f *File) Unsure() bool { return f.asked(f.unsure) }
 
 func (f *File) unsure() bool {
-	was, ok := f.info.Sys().(*syscall.Stat_t)
-	if !ok || was.Ctim.Nsec == 0 && !ChangedBefore(time.Unix(was.Ctim.Unix()), f.at) {
+	was, ok := f.changed()
+	if !ok || f.Unsettled() {
 		return true
 	}
 	is, ok := f.stat()
-	return !ok || is.Ctim != unix.Timespec(was.Ctim)
+	return !ok || !was.Equal(time.Unix(is.Ctim.Unix()))
+}
+
+// Unsettled reports whether the file had just been changed when it was opened, on a file system
+// that stores whole seconds: no time shows whether it is written after that.
+func (f *File) Unsettled() bool {
+	was, ok := f.changed()
+	return !ok || was.Nanosecond() == 0 && !ChangedBefore(was, f.at)
+}
+
+// changed returns when the file had last been changed when it was opened.
+func (f *File) changed() (at time.Time, ok bool) {
+	st, ok := f.info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return at, false
+	}
+	return time.Unix(st.Ctim.Unix()), true
 }

@@ -232,8 +232,15 @@ type File struct {
 func (f *File) Size() int64 { return f.info.Size() }
 
 // Identity is the file's when it was opened: device, inode, size and time of
-// change. While the file is open no other one has it.
-func (f *File) Identity() string { return identity(f.info) }
+// change. While the file is open no other one has it. That of a file that had just been changed
+// is its own: another change may have the same time.
+func (f *File) Identity() string {
+	is := identity(f.info)
+	if changed, ok := f.changed(); !ok || !ChangedBefore(changed, f.at) {
+		is += fmt.Sprintf("@%d", f.at.UnixNano())
+	}
+	return is
+}
 
 // Info is what the kernel said of the file when it was opened.
 func (f *File) Info() os.FileInfo { return f.info }

@@ -217,7 +217,7 @@ func (u *Unwinder) open(f *space.File) (*unwind.Binary, error) {
 	recorded := u.opt.BuildID(f)
 	switch {
 	case err != nil:
-	case !recorded.IsZero() && id != recorded:
+	case at.Unsettled(), !recorded.IsZero() && id != recorded:
 		err = errOther
 	case recorded.IsZero():
 		err = u.same(f, at)

@@ -63,7 +63,10 @@ func (o *Opener) mapped(pid int, m *space.Mapping) (*unwind.Binary, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := binary(f)
+	b, err := binary(f)
+	if err != nil {
+		return nil, err
+	}
 	// Where perf reports the build ID, it does not report the inode.
 	if !m.File.BuildID.IsZero() {
 		return withID(b, m.File)
@@ -100,11 +103,20 @@ func (o *Opener) named(f *space.File) (*unwind.Binary, error) {
 		_ = at.Close() // was not read
 		return nil, fmt.Errorf("opening %q: %w", f.Name, err)
 	}
-	return withID(binary(at), f)
+	b, err := binary(at)
+	if err != nil {
+		return nil, err
+	}
+	return withID(b, f)
 }
 
-func binary(f *openfile.File) *unwind.Binary {
-	return &unwind.Binary{ReaderAt: f, Size: f.Size(), Identity: f.Identity(), Close: func() { _ = f.Close() }} // it was only read from
+// binary passes a file on, unless another one may be read in its place, see Unsettled.
+func binary(f *openfile.File) (*unwind.Binary, error) {
+	if f.Unsettled() {
+		_ = f.Close() // was not read
+		return nil, errOther
+	}
+	return &unwind.Binary{ReaderAt: f, Size: f.Size(), Identity: f.Identity(), Close: func() { _ = f.Close() }}, nil // it was only read from
 }
 
 // withID passes a file on if it has the build ID of the mapped file.
