@@ -80,14 +80,16 @@ func (s *Symbols) infer(inner, outer symbol.Place) (found *inference) {
 	if b := s.begun.get(outer.Calls); b != nil {
 		home = b.file
 	}
-	s.prove(inner, outer, home, func(p *proof, home *source) {
+	if !s.prove(inner, outer, home, func(p *proof, home *source) {
 		if !p.holds(inner, outer, s.begun.get(outer.Calls)) {
 			return
 		}
 		if off, ok := home.bin.image.Offset(p.missing.Start); ok {
 			found = &inference{skipped: symbol.Skipped{File: home.want, Offset: off}}
 		}
-	})
+	}) {
+		return nil
+	}
 	return found
 }
 
@@ -100,35 +102,42 @@ func (s *Symbols) nameSkipped(i *inference) {
 }
 
 // prove opens the files that a proof is about, the missing function's own among
-// them, and hands it out. It does not if one of them is not at hand.
-func (s *Symbols) prove(inner, outer symbol.Place, home *filemap.File, f func(p *proof, home *source)) {
+// them, and hands it out. It does not if one of them is not at hand. sound is false if one was
+// written since it was opened: its code may not be what it was.
+func (s *Symbols) prove(inner, outer symbol.Place, home *filemap.File, f func(p *proof, home *source)) (sound bool) {
 	files := [...]*filemap.File{outer.File, inner.File, home}
 	var list [len(files)]*source
 	for i, file := range files {
 		list[i] = s.source(file)
 		if list[i].bin == nil || i != 1 && list[i].isGo { // Go code has frames
-			return
+			return false
 		}
 	}
 	opened := list[:0:0]
 	for i, file := range files {
 		if s.files[file] != list[i] { // closed, to have room
-			return
+			return false
 		}
 		if !slices.Contains(opened, list[i]) {
 			opened = append(opened, list[i])
 			s.memory -= list[i].memory()
 		}
 	}
+	sound = true
 	defer func() {
 		for _, src := range opened {
 			s.memory += src.memory()
+			if src.bin.written() {
+				sound = false
+				s.drop(src)
+			}
 		}
 	}()
 	p := proof{outer: list[0].machineCode(), inner: list[1].machineCode(), home: list[2].machineCode()}
 	if p.outer != nil && p.inner != nil && p.home != nil {
 		f(&p, list[2])
 	}
+	return sound
 }
 
 // machineCode returns the file's code, nil without usable call frame

@@ -23,11 +23,13 @@ func (s *Symbols) Start(inner, outer symbol.Place) *callsite.Start {
 		s.starts = make(map[pair]*callsite.Start)
 	}
 	var found *callsite.Start
-	s.prove(inner, outer, outer.File, func(p *proof, _ *source) {
+	if !s.prove(inner, outer, outer.File, func(p *proof, _ *source) {
 		if c, ok := p.outer.start(outer.Offset); ok && p.untouched(inner) {
 			found = &c
 		}
-	})
+	}) {
+		found = nil
+	}
 	s.starts[key] = found
 	return found
 }
