@@ -5,7 +5,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,20 +24,13 @@ type fileSystem struct {
 	disk bool
 }
 
-// mounts knows the mounted file systems.
-type mounts struct {
-	disks map[Dev]fileSystem
-	since time.Time
-	// others are file systems without a disk, as they were in this round: their
-	// devices (major 0) are numbers that any user's mount can get next.
-	others map[Dev]fileSystem
-}
+// mounts has the mounted file systems, as they were in this round: a device can have
+// another one next, and numbers of devices are used again.
+type mounts map[Dev]fileSystem
 
-// Bounds on the file systems that are kept, for how long (numbers of devices
-// are used again), and on reading a process's mounts.
+// Bounds on the file systems that are kept, and on reading a process's mounts.
 const (
 	maxMounts    = 1 << 14
-	maxMountAge  = time.Minute
 	maxMountInfo = 4 << 20
 )
 
@@ -48,50 +40,31 @@ func (h *Handle) system(m *Mapping) fileSystem {
 	if m.Kind == Memfd {
 		return fileSystem{} // of one that the kernel has mounted for itself
 	}
-	ms, dev := &h.r.mounts, m.Dev
-	ms.forget()
-	if s, known := ms.of(dev)[dev]; known {
+	if h.r.mounts == nil || len(h.r.mounts) > maxMounts {
+		h.r.mounts = make(mounts)
+	}
+	ms, dev := h.r.mounts, m.Dev
+	if s, known := ms[dev]; known {
 		return s
 	}
 	ms.read(h.r, strconv.Itoa(h.as))
-	s, known := ms.of(dev)[dev]
+	s, known := ms[dev]
 	if !known {
 		// The process can be in a chroot, which hides what lies above.
 		ms.read(h.r, "self")
-		s, known = ms.of(dev)[dev]
+		s, known = ms[dev]
 	}
 	if !known {
 		// Mounted elsewhere, or by the kernel for itself. Files on a disk are
 		// distinct on any file system.
 		s = fileSystem{apart: dev.Major != 0}
-		ms.of(dev)[dev] = s
+		ms[dev] = s
 	}
 	return s
 }
 
-// of returns where a device is kept.
-func (ms *mounts) of(dev Dev) map[Dev]fileSystem {
-	if dev.Major == 0 {
-		return ms.others
-	}
-	return ms.disks
-}
-
-// forget drops file systems that are too many, or too old.
-func (ms *mounts) forget() {
-	now := time.Now()
-	if ms.disks == nil || len(ms.disks) > maxMounts || now.Sub(ms.since) > maxMountAge {
-		ms.disks, ms.since = make(map[Dev]fileSystem), now
-	}
-	if ms.others == nil || len(ms.others) > maxMounts {
-		ms.others = make(map[Dev]fileSystem)
-	}
-}
-
-func (ms *mounts) nextRound() { clear(ms.others) }
-
 // read adds the mounts of a process.
-func (ms *mounts) read(r *Reader, process string) {
+func (ms mounts) read(r *Reader, process string) {
 	fd, err := r.open(process + "/mountinfo")
 	if err != nil {
 		return
@@ -110,7 +83,7 @@ func (ms *mounts) read(r *Reader, process string) {
 	}
 	for line := range bytes.Lines(text) {
 		if dev, kind, ok := parseMount(line); ok {
-			ms.of(dev)[dev] = systemOf(kind, dev)
+			ms[dev] = systemOf(kind, dev)
 		}
 	}
 }

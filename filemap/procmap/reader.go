@@ -214,7 +214,7 @@ func (r *Reader) Process(pid int, p *Process) error {
 
 // nextRound begins a round: answers about build IDs hold until the next one.
 func (r *Reader) nextRound() {
-	r.mounts.nextRound()
+	clear(r.mounts)
 	if r.opt.IDs != nil {
 		r.opt.IDs.nextRound()
 		r.opt.IDs.drain()
