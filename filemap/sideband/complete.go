@@ -24,6 +24,7 @@ type completer struct {
 	reader *procmap.Reader // nil if there is none
 	calls  *bounded.Calls  // that open files by their path; nil before the first
 	mounts mounts
+	wall   wallClock
 	asked  []suspect // files that may not have been mapped all the time
 	known  map[string]fileID
 }
@@ -64,7 +65,7 @@ func (c *completer) complete(pid int, m *procmap.Mapping, t tracefs.Time) {
 			return
 		}
 	}
-	if c.ask(pid, m, wall(t, c.mounts.clock)); m.BuildID.IsZero() || c.mounts.stays(m.Dev) {
+	if c.ask(pid, m, c.wall.at(t)); m.BuildID.IsZero() || c.mounts.stays(m.Dev) {
 		return
 	}
 	if len(c.asked) >= maxStamped {
@@ -96,7 +97,7 @@ func inKernel(name string) bool {
 // and was not changed since it was mapped. The process need not exist any more.
 // By now the path can lead to a file whose server does not answer.
 func (c *completer) byPath(m *procmap.Mapping, t tracefs.Time) (id elfid.ID, ok bool) {
-	f := &namedFile{m: *m, wall: wall(t, c.mounts.clock)}
+	f := &namedFile{m: *m, wall: c.wall.at(t)}
 	f.known, f.isKnown = c.known[m.Name]
 	f.isKnown = f.isKnown && c.mounts.stand(m.Dev, f.known.at)
 	if c.bounded().Do(f.read) != nil || !f.ok || !c.mounts.stand(m.Dev, t) {
@@ -214,9 +215,4 @@ func (c *completer) older(pid int, m *procmap.Mapping, wall time.Time) bool {
 		made = f.changed
 	}
 	return f.id.Inode == m.Inode && openfile.ChangedBefore(made, wall)
-}
-
-// wall returns about the time of day of a time of a clock.
-func wall(t tracefs.Time, clock int32) time.Time {
-	return time.Now().Add(-time.Duration(perf.Now(clock) - t))
 }

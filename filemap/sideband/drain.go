@@ -65,6 +65,7 @@ func (b *Band) drain() {
 func (b *Band) read() {
 	d := &b.found
 	b.completer.mounts.look()
+	b.completer.wall.look()
 	for n := range mostPasses {
 		known := b.drained
 		d.Until = b.Now()

@@ -16,7 +16,7 @@ type Files struct {
 // NewFiles returns Files. The clock is that of the times of the spaces. forget has others forget
 // the build ID of a file; it may be nil.
 func NewFiles(spaces *space.Spaces, reader *procmap.Reader, clock int32, watcher FileWatcher, reported *Written, forget func(procmap.FileID)) *Files {
-	f := &Files{completer: completer{reader: reader}}
+	f := &Files{completer: completer{reader: reader, wall: wallClock{clock: clock}}}
 	f.files = watchedFiles{history: newHistory(spaces), clock: clock, completer: &f.completer,
 		watcher: watcher, reported: reported, forget: forget}
 	// What a process has changed that counts as its program is not known.
@@ -34,6 +34,7 @@ func (f *Files) Watch(pid int, m *procmap.Mapping, since tracefs.Time) {
 // Check takes the build IDs from the files that were written since the last Check. All changes of
 // mappings until a time are known.
 func (f *Files) Check(known tracefs.Time) {
+	f.completer.wall.look()
 	f.files.findUnheld(known)
 	f.files.settleFresh(known)
 	f.files.settleSuspects(known)

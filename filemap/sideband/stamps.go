@@ -151,7 +151,7 @@ func (w *watchedFiles) stamp(pid int, f *watchedFile, m *procmap.Mapping, t trac
 		w.lose(f)
 		return
 	}
-	held := &heldFile{pid: pid, m: *m, made: wall(t, w.clock), read: f.read, fd: -1}
+	held := &heldFile{pid: pid, m: *m, made: w.completer.wall.at(t), read: f.read, fd: -1}
 	if found {
 		held.path, held.is, held.other = rootPath(f.pid, f.name), f.at, f.pid != pid
 	}

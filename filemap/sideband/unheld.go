@@ -172,7 +172,7 @@ func (w *watchedFiles) holdAt(f *unheld, p mappedPlace) foundFile {
 		return foundNone
 	}
 	m.BuildID = f.id
-	held := &heldFile{pid: p.pid, m: m, made: wall(f.mapped, w.clock), fd: -1}
+	held := &heldFile{pid: p.pid, m: m, made: w.completer.wall.at(f.mapped), fd: -1}
 	if w.completer.bounded().Do(held.open) != nil {
 		held.leave()
 		return foundNone

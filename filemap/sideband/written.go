@@ -139,7 +139,7 @@ func (w *watchedFiles) watch(pid int, m *procmap.Mapping, is recordedFile, t tra
 		return
 	}
 	f := watchedFile{mappedFile: mappedFile{m.Name, m.BuildID}, pid: l.pid, at: l.at, mapped: t, recordedFile: is, proven: l.proven, other: l.other, link: l.mapped, isMapped: l.isMapped}
-	found := l.ok && !l.other && !l.at.born.After(wall(t, w.clock).Add(coarse)) // after: it has taken the file's place
+	found := l.ok && !l.other && !l.at.born.After(w.completer.wall.at(t).Add(coarse)) // after: it has taken the file's place
 	w.stamp(pid, &f, m, t, found)
 	if !found || w.known[f.as()] {
 		return
@@ -229,7 +229,7 @@ func (w *watchedFiles) watchInode(f watchedFile, t tracefs.Time) {
 	if err == nil {
 		now = l.at // else the call goes on
 	}
-	if f.unsure = err != nil || !l.ok || !now.same(f.at) || now.changed.After(wall(t, w.clock).Add(coarse)); f.unsure {
+	if f.unsure = err != nil || !l.ok || !now.same(f.at) || now.changed.After(w.completer.wall.at(t).Add(coarse)); f.unsure {
 		w.reported.Changed(f.at.id)
 		w.checked = min(w.checked, t)
 	}
