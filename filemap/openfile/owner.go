@@ -12,16 +12,14 @@ import (
 // ErrReplaceable: another user can have put the file where it is.
 var ErrReplaceable = errors.New("another user can have put it there: not used")
 
-const allWrite = 0o002
-
 // CheckOwner returns ErrReplaceable if a file that was opened by its path in a trace may be one
 // that another user has put there in place of what was mapped: a build ID can be copied. One of
 // these shows that it is not:
 //
-//   - It belongs to root, to the user of ustack, or to who runs it by sudo, and is not for all to
-//     write. Members of its group are trusted. Its file system is one of this kernel's.
+//   - It belongs to root, to the user of ustack, or to who runs it by sudo, and others may not
+//     write to it (see writers). Its file system is one of this kernel's.
 //   - Only those to whom the directories on the way belong can put files there, and what they
-//     put there is what runs: no directory is for all to write, as /tmp is.
+//     put there is what runs: others may not write to a directory, as to /tmp.
 //   - The path was read from the kernel after since, and neither the file nor what is on the way
 //     to it from a directory like /tmp has changed after that, on a file system whose files only
 //     this kernel changes, so that their times are of its clock.
@@ -39,20 +37,21 @@ func (f *File) checkOwner(name string, since *Begin) error {
 		return ErrReplaceable
 	}
 	fd := int(f.file.Fd())
-	shared := st.Mode&allWrite != 0
+	w, link := machine(), "/proc/self/fd/"+strconv.Itoa(fd)
+	shared := w.others(link, st)
 	if !shared && isOurs(st.Uid) && Numbered(fd) {
 		return nil
 	}
 	// The kernel's paths have no links. Where one leads elsewhere is up to others than the
 	// directories of the path show.
-	if at, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd)); err != nil || at != name {
+	if at, err := os.Readlink(link); err != nil || at != name {
 		return ErrReplaceable
 	}
 	local := Local(fd)
 	unchanged := func(x *syscall.Stat_t) bool {
 		return local && x.Dev == st.Dev && since.Shows(time.Unix(x.Ctim.Unix()))
 	}
-	open, err := onTheWay(name, unchanged)
+	open, err := w.onTheWay(name, unchanged)
 	if err != nil {
 		return err
 	}
@@ -62,11 +61,26 @@ func (f *File) checkOwner(name string, since *Begin) error {
 	return nil
 }
 
+// Shared reports whether users other than its owner and root may write to a file.
+func (f *File) Shared() bool {
+	shared := new(bool) // the call may go on without us
+	look := func() {
+		st, ok := f.info.Sys().(*syscall.Stat_t)
+		*shared = !ok || machine().others("/proc/self/fd/"+strconv.Itoa(int(f.file.Fd())), st)
+	}
+	if f.calls == nil {
+		look()
+		return *shared
+	}
+	return f.calls.Do(look) != nil || *shared
+}
+
 // onTheWay looks at the directories on the way to a file. open is whether there is one into
-// which all users can put files. What is on the way after that has to be unchanged.
-func onTheWay(name string, unchanged func(*syscall.Stat_t) bool) (open bool, err error) {
+// which others can put files. What is on the way after that has to be unchanged.
+func (w writers) onTheWay(name string, unchanged func(*syscall.Stat_t) bool) (open bool, err error) {
 	for at := 0; at >= 0; at = next(name, at) {
-		info, err := os.Lstat(name[:max(at, 1)])
+		dir := name[:max(at, 1)]
+		info, err := os.Lstat(dir)
 		if err != nil {
 			return false, err
 		}
@@ -74,7 +88,7 @@ func onTheWay(name string, unchanged func(*syscall.Stat_t) bool) (open bool, err
 		if !ok || open && !unchanged(st) {
 			return false, ErrReplaceable
 		}
-		open = open || st.Mode&allWrite != 0
+		open = open || w.others(dir, st)
 	}
 	return open, nil
 }

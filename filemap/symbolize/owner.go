@@ -13,10 +13,14 @@ const planted = "another user's: not used"
 // mayName reports whether a file that this one points to, by .gnu_debuglink or
 // .gnu_debugaltlink, may name its functions. Any user can put a file into a directory like
 // /tmp, and give it a checksum or a build ID. So it has to belong to root, to the owner of this
-// one, or to the user of ustack. Directories that the user has named are trusted.
+// one, or to the user of ustack, and others may not write to it. Directories that the user has
+// named are trusted.
 func (o *object) mayName(to *object) bool {
 	if !to.in.traced {
 		return true
+	}
+	if to.file.Shared() {
+		return false
 	}
 	uid, ok := to.owner()
 	if !ok || uid == 0 || uid == uint32(os.Geteuid()) {

@@ -1,6 +1,7 @@
 package symbolize
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +21,7 @@ func TestReplaceable(t *testing.T) {
 		t.Skip("needs to be root, to give a file to another user")
 	}
 	const other = 65534
+	const group = os.ModeSetgid // of other: with members besides root
 	full := build(t, "gcc", "-g", "-O2", "testdata/src/work.c")
 	at, id := workAt(t, full), fileOf(t, full).BuildID
 	guarded, err := os.MkdirTemp("/run", "ustack-test-") // only root can write there
@@ -46,6 +48,11 @@ func TestReplaceable(t *testing.T) {
 		{"for all to write", free + "/program", 0, 0o777, time.Time{}, false},
 		{"for all to write, in a guarded directory", guarded + "/program", 0, 0o777, time.Time{}, false},
 		{"of another user, in a guarded directory", guarded + "/of/program", other, 0o755, time.Time{}, true},
+		{"for a group to write", free + "/program", 0, 0o775 | group, time.Time{}, false},
+		{"for a group to write, in a guarded directory", guarded + "/program", 0, 0o775 | group, time.Time{}, false},
+		{"for a group to write, as it was before the trace", guarded + "/program", 0, 0o775 | group, later, true},
+		{"of another user, where a group can put files", guarded + "/group/program", other, 0o755, time.Time{}, false},
+		{"of root, in such a directory of a group", guarded + "/group/program", 0, 0o755, time.Time{}, true},
 		{"as it was before the trace", free + "/of/program", other, 0o755, later, true},
 		{"changed since", free + "/of/program", other, 0o755, time.Now(), false},
 		{"by a link", guarded + "/link/program", other, 0o755, later, false},
@@ -63,9 +70,16 @@ func TestReplaceable(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = os.Symlink("of", guarded+"/link")
+			if err := errors.Join(os.MkdirAll(guarded+"/group", 0o755), os.Chown(guarded+"/group", 0, other), os.Chmod(guarded+"/group", 0o775)); err != nil {
+				t.Fatal(err)
+			}
 			name := strings.TrimSuffix(c.path, deleted)
 			tool(t, "cp", full, name)
-			if err := os.Chown(name, c.owner, c.owner); err != nil {
+			gid := c.owner
+			if c.mode&group != 0 {
+				gid = other
+			}
+			if err := os.Chown(name, c.owner, gid); err != nil {
 				t.Fatal(err)
 			}
 			if err := os.Chmod(name, c.mode); err != nil {
