@@ -1,3 +1,5 @@
+//go:build !device
+
 package openfile
 
 import (
@@ -5,15 +7,6 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"syscall"
-
-	"golang.org/x/sys/unix"
-)
-
-// Bits of a file's mode: who may write.
-const (
-	allWrite   = 0o002
-	groupWrite = 0o020
 )
 
 // writers are the files that say who is in a group.
@@ -21,20 +14,6 @@ type writers struct{ group, passwd string }
 
 // machine returns those of this machine.
 func machine() writers { return writers{"/etc/group", "/etc/passwd"} }
-
-// others reports whether users other than its owner and root may write to what is at a path, which
-// has no links: all, those that an access control list names, or a group. A group that can have
-// members which these files do not name, as of a directory service, counts for a shared one.
-func (w writers) others(path string, st *syscall.Stat_t) bool {
-	switch {
-	case st.Mode&allWrite != 0:
-		return true
-	case st.Mode&groupWrite == 0: // no list gives more than that
-		return false
-	}
-	_, err := unix.Getxattr(path, "system.posix_acl_access", nil)
-	return err != unix.ENODATA && err != unix.EOPNOTSUPP || w.shared(st.Gid, st.Uid)
-}
 
 // shared reports whether a group may have members other than a user and root.
 func (w writers) shared(gid, uid uint32) bool {

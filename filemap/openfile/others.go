@@ -1,0 +1,27 @@
+package openfile
+
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bits of a file's mode: who may write.
+const (
+	allWrite   = 0o002
+	groupWrite = 0o020
+)
+
+// others reports whether users other than its owner and root may write to what is at a path, which
+// has no links: all, those that an access control list names, or a group. A group of which
+// the members are not known, as of a directory service, counts for a shared one.
+func (w writers) others(path string, st *syscall.Stat_t) bool {
+	switch {
+	case st.Mode&allWrite != 0:
+		return true
+	case st.Mode&groupWrite == 0: // no list gives more than that
+		return false
+	}
+	_, err := unix.Getxattr(path, "system.posix_acl_access", nil)
+	return err != unix.ENODATA && err != unix.EOPNOTSUPP || w.shared(st.Gid, st.Uid)
+}
