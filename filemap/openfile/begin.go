@@ -16,6 +16,7 @@ type Begin struct {
 	// clock can be read from once the wall clock was set, and stays so (timerfd_poll in
 	// fs/timerfd.c). A sleep of the machine counts for that.
 	clock *os.File
+	files mappedFiles
 }
 
 // BeginAt returns the Begin of a time by the wall clock, nil if that cannot be watched.
@@ -24,7 +25,7 @@ func BeginAt(t time.Time) *Begin {
 	if err != nil {
 		return nil
 	}
-	b := &Begin{t, os.NewFile(uintptr(fd), "clock")} // is closed once it is unused
+	b := &Begin{at: t, clock: os.NewFile(uintptr(fd), "clock")} // is closed once it is unused
 	never := unix.ItimerSpec{Value: unix.Timespec{Sec: math.MaxInt32 << 2}}
 	if unix.TimerfdSettime(fd, unix.TFD_TIMER_ABSTIME|unix.TFD_TIMER_CANCEL_ON_SET, &never, nil) != nil {
 		_ = b.clock.Close()

@@ -17,7 +17,7 @@ func TestBegin(t *testing.T) {
 		check(t, err)
 		_, err = w.Write([]byte{0})
 		check(t, errors.Join(err, w.Close()))
-		return &Begin{now, r}
+		return &Begin{at: now, clock: r}
 	}
 	for _, c := range []struct {
 		what    string

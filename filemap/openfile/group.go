@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"strconv"
+
+	"golang.org/x/sys/unix"
 )
 
 // writers are the files that say who is in a group.
@@ -14,6 +16,12 @@ type writers struct{ group, passwd string }
 
 // machine returns those of this machine.
 func machine() writers { return writers{"/etc/group", "/etc/passwd"} }
+
+// listed reports whether what is at a path has an access control list.
+func (writers) listed(path string) bool {
+	_, err := unix.Getxattr(path, "system.posix_acl_access", nil)
+	return err != unix.ENODATA && err != unix.EOPNOTSUPP
+}
 
 // shared reports whether a group may have members other than a user and root.
 func (w writers) shared(gid, uid uint32) bool {

@@ -1,10 +1,6 @@
 package openfile
 
-import (
-	"syscall"
-
-	"golang.org/x/sys/unix"
-)
+import "syscall"
 
 // Bits of a file's mode: who may write.
 const (
@@ -22,6 +18,5 @@ func (w writers) others(path string, st *syscall.Stat_t) bool {
 	case st.Mode&groupWrite == 0: // no list gives more than that
 		return false
 	}
-	_, err := unix.Getxattr(path, "system.posix_acl_access", nil)
-	return err != unix.ENODATA && err != unix.EOPNOTSUPP || w.shared(st.Gid, st.Uid)
+	return w.listed(path) || w.shared(st.Gid, st.Uid)
 }

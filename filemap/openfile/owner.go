@@ -23,15 +23,17 @@ var ErrReplaceable = errors.New("another user can have put it there: not used")
 //   - The path was read from the kernel after since, and neither the file nor what is on the way
 //     to it from a directory like /tmp has changed after that, on a file system whose files only
 //     this kernel changes, so that their times are of its clock.
-func (o *Opener) CheckOwner(f *File, name string, since *Begin) error {
+//   - It is what processes of the trace have mapped by this path and build ID, all of them, as
+//     since knows of each, and has not changed after that. Others may not write to it.
+func (o *Opener) CheckOwner(f *File, name, id string, since *Begin) error {
 	result := new(error) // the call may go on without us
-	if err := o.calls.Do(func() { *result = f.checkOwner(name, since) }); err != nil {
+	if err := o.calls.Do(func() { *result = f.checkOwner(name, id, since) }); err != nil {
 		return err
 	}
 	return *result
 }
 
-func (f *File) checkOwner(name string, since *Begin) error {
+func (f *File) checkOwner(name, id string, since *Begin) error {
 	st, ok := f.info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return ErrReplaceable
@@ -42,12 +44,16 @@ func (f *File) checkOwner(name string, since *Begin) error {
 	if !shared && isOurs(st.Uid) && Numbered(fd) {
 		return nil
 	}
+	local := Local(fd)
+	if doubted, ok := since.isMapped(name, id, st); ok && !shared && local {
+		f.doubted = doubted
+		return nil
+	}
 	// The kernel's paths have no links. Where one leads elsewhere is up to others than the
 	// directories of the path show.
 	if at, err := os.Readlink(link); err != nil || at != name {
 		return ErrReplaceable
 	}
-	local := Local(fd)
 	unchanged := func(x *syscall.Stat_t) bool {
 		return local && x.Dev == st.Dev && since.Shows(time.Unix(x.Ctim.Unix()))
 	}
@@ -60,6 +66,13 @@ func (f *File) checkOwner(name string, since *Begin) error {
 	}
 	return nil
 }
+
+// Doubted reports whether what CheckOwner has allowed is so no more, as processes have mapped another
+// file with the path and the build ID.
+func (f *File) Doubted() bool { return f.doubted != nil && f.doubted() }
+
+// MayBeDoubted reports whether Doubted may be true some time.
+func (f *File) MayBeDoubted() bool { return f.doubted != nil }
 
 // Shared reports whether users other than its owner and root may write to a file.
 func (f *File) Shared() bool {

@@ -223,6 +223,8 @@ type File struct {
 	info  os.FileInfo    // when it was opened
 	at    time.Time      // a time before that
 	calls *bounded.Calls // nil on a disk
+	// doubted is set by CheckOwner, see Doubted.
+	doubted func() bool
 
 	mu   sync.Mutex
 	gone error // why it is not read any more

@@ -212,7 +212,7 @@ func (u *Unwinder) open(f *space.File) (*unwind.Binary, error) {
 	b := &unwind.Binary{ReaderAt: at, Size: at.Size(), Identity: at.Identity(), Close: func() { _ = at.Close() }} // it was only read from
 	id, err := elfid.Read(at)
 	if err == nil {
-		err = u.files.CheckOwner(at, f.Name, nil)
+		err = u.files.CheckOwner(at, f.Name, "", nil)
 	}
 	recorded := u.opt.BuildID(f)
 	switch {

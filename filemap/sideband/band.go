@@ -9,6 +9,7 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/elfid"
+	"ustack/filemap/openfile"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/tracefs"
@@ -59,6 +60,8 @@ type Options struct {
 	// Forget is called for each file that was written, as the times of files show,
 	// which Watcher need not see. It may be nil.
 	Forget func(procmap.FileID)
+	// Proof gets what is known of the files that are mapped. It may be nil.
+	Proof *openfile.Begin
 	// Sys is where sysfs is mounted, /sys if empty.
 	Sys string
 
@@ -168,7 +171,7 @@ func newBand(spaces *space.Spaces, opt Options, clock int32) *Band {
 	b.calls = calls{history: b.History, watch: &b.watch, lose: b.gap, loseSoft: b.softGap, seen: b.rings.reports}
 	b.completer.wall.clock = clock
 	b.files = watchedFiles{history: b.History, clock: clock, completer: &b.completer,
-		watcher: opt.Watcher, reported: opt.Written, forget: opt.Forget}
+		watcher: opt.Watcher, reported: opt.Written, forget: opt.Forget, proof: proof{to: opt.Proof}}
 	b.files.freshFiles.moved = b.calls.heaps.isMoved
 	b.calls.watchFile = b.files.watchAgain
 	b.underWay.begin(0)

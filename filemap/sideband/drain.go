@@ -73,6 +73,9 @@ func (b *Band) read() {
 		b.apply(d)
 		b.drained = d.Until
 		answered := b.files.settleAsked(b.drained)
+		b.files.proof.check(b.drained, func(f *suspect) bool {
+			return !b.History.Gaps.Open() && !b.History.Unsure.Open() && b.files.had(f)
+		})
 		b.files.findUnheld(b.drained)
 		if settled := b.files.settleFresh(b.drained); b.files.settleSuspects(b.drained) && settled && answered {
 			break

@@ -11,6 +11,7 @@ import (
 
 	"ustack/filemap/bounded"
 	"ustack/filemap/elfid"
+	"ustack/filemap/openfile"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/tracefs"
@@ -47,6 +48,8 @@ type stamped struct {
 	layered bool
 	// inMemory: its times do not show all writes.
 	inMemory bool
+	// settled: another change has another time than that of at.
+	settled bool
 }
 
 // stamps are the files whose times are compared.
@@ -141,15 +144,16 @@ func (s *stamps) holds(inode procmap.FileID, file mappedFile) bool {
 }
 
 // stamp begins to compare the times of the file of a mapping that was made at t. f is
-// the file at its path; found is false if there is none, or another one.
-func (w *watchedFiles) stamp(pid int, f *watchedFile, m *procmap.Mapping, t tracefs.Time, found bool) {
+// the file at its path; found is false if there is none, or another one. It reports whether the
+// mapping is of the file that is held, if it was still there.
+func (w *watchedFiles) stamp(pid int, f *watchedFile, m *procmap.Mapping, t tracefs.Time, found bool) (sure bool) {
 	s := &w.stamps
 	if found && w.isStamped(pid, f, m) {
-		return
+		return openfile.KeepsMapped && s.by[f.as()] != nil && (f.proven || f.isMapped && f.link.same(f.at))
 	}
 	if s.full = len(s.by) >= s.room(); s.full {
 		w.lose(f)
-		return
+		return false
 	}
 	held := &heldFile{pid: pid, m: *m, made: w.completer.wall.at(t), read: f.read, fd: -1}
 	if found {
@@ -158,12 +162,12 @@ func (w *watchedFiles) stamp(pid int, f *watchedFile, m *procmap.Mapping, t trac
 	if err := w.completer.bounded().Do(held.open); err != nil {
 		held.leave()
 		w.lose(f)
-		return
+		return false
 	}
 	if !held.direct && (f.other || f.missing || f.read && held.fd < 0 && !held.remote) {
 		held.close()
 		w.bare(pid, f, m)
-		return
+		return false
 	}
 	if held.strange && len(s.suspects) < maxStamped {
 		s.suspects = append(s.suspects, suspect{watchedFile: *f, in: pid, start: m.Start, at: t, looked: perf.Now(w.clock)})
@@ -178,9 +182,9 @@ func (w *watchedFiles) stamp(pid int, f *watchedFile, m *procmap.Mapping, t trac
 		if found && held.remote {
 			s.refuse(f)
 		}
-		return
+		return false
 	}
-	w.keep(f, held)
+	return w.keep(f, held) && (held.direct || f.proven)
 }
 
 // isStamped reports whether the file at the path of a mapping is held, or cannot be, and is the
@@ -219,12 +223,13 @@ func (w *watchedFiles) bare(pid int, f *watchedFile, m *procmap.Mapping) {
 
 // lose takes the build ID of a file from when it was mapped on.
 func (w *watchedFiles) lose(f *watchedFile) {
+	w.proof.unsure(f.name, f.id)
 	w.stamps.lose(f)
 	w.checked = min(w.checked, f.mapped)
 }
 
 // keep keeps a file that is held, unless it has changed since it was mapped.
-func (w *watchedFiles) keep(f *watchedFile, held *heldFile) {
+func (w *watchedFiles) keep(f *watchedFile, held *heldFile) (kept bool) {
 	s := &w.stamps
 	as := watchedAs{f.mappedFile, held.at.id, held.at.born.UnixNano()}
 	switch {
@@ -232,6 +237,7 @@ func (w *watchedFiles) keep(f *watchedFile, held *heldFile) {
 		held.close()
 		w.lose(f)
 		w.forgotten(held.at.id)
+		return false
 	case s.by[as] != nil:
 		held.close()
 	default:
@@ -242,6 +248,8 @@ func (w *watchedFiles) keep(f *watchedFile, held *heldFile) {
 		s.by[as] = &stamped{mappedFile: f.mappedFile, fd: held.fd, at: held.at, young: held.young, layered: layered(held.fd), inMemory: held.inMemory}
 		s.inodes[as.inode] = s.by[as]
 	}
+	w.proof.holds(s.by[as], w.completer.mounts.stays(as.inode.Dev))
+	return true
 }
 
 // rootPath returns a path as a process has it.
@@ -269,6 +277,9 @@ func (w *watchedFiles) changedFiles(drained tracefs.Time) []mappedFile {
 			list = append(list, f.mappedFile)
 			s.drop(as)
 			w.forgotten(as.inode)
+			w.proof.unsure(f.name, f.id)
+		} else {
+			w.proof.settle(f)
 		}
 	}
 	w.sweepStamps(time.Now(), drained)

@@ -105,6 +105,7 @@ type watchedFiles struct {
 	reported  *Written
 	// forget has others forget the build ID of a file; it may be nil.
 	forget func(procmap.FileID)
+	proof  proof
 
 	known map[watchedAs]bool
 	by    map[procmap.FileID][]watchedFile
@@ -130,7 +131,7 @@ func (w *watchedFiles) watch(pid int, m *procmap.Mapping, is recordedFile, t tra
 		return
 	}
 	if m.Kind != procmap.File { // it is at no path: only its times show
-		w.stamp(pid, &watchedFile{mappedFile: mappedFile{m.Name, m.BuildID}, pid: pid, mapped: t, recordedFile: is}, m, t, false)
+		_ = w.stamp(pid, &watchedFile{mappedFile: mappedFile{m.Name, m.BuildID}, pid: pid, mapped: t, recordedFile: is}, m, t, false)
 		return
 	}
 	l, err := w.atPath(&pathLook{pid: pid, name: m.Name, inode: is.inode, link: linkOf(pid, m), any: len(w.stamps.refused) > 0}, t)
@@ -140,7 +141,8 @@ func (w *watchedFiles) watch(pid int, m *procmap.Mapping, is recordedFile, t tra
 	}
 	f := watchedFile{mappedFile: mappedFile{m.Name, m.BuildID}, pid: l.pid, at: l.at, mapped: t, recordedFile: is, proven: l.proven, other: l.other, link: l.mapped, isMapped: l.isMapped}
 	found := l.ok && !l.other && !l.at.born.After(w.completer.wall.at(t).Add(coarse)) // after: it has taken the file's place
-	w.stamp(pid, &f, m, t, found)
+	sure := w.stamp(pid, &f, m, t, found)
+	w.proof.looked(sure, suspect{watchedFile: f, in: pid, start: m.Start, at: t, looked: perf.Now(w.clock)})
 	if !found || w.known[f.as()] {
 		return
 	}

@@ -30,6 +30,9 @@ type Name struct {
 	// ID is the name's number among those of its symbolize.Symbols, which count from
 	// 1; 0 for a name that they do not keep.
 	ID uint64
+	// Provisional is set if the same code may have another name, or none, when it is looked up
+	// later.
+	Provisional bool
 }
 
 // Call is one inlined function: its name, and the place in the source where

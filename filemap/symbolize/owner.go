@@ -40,7 +40,7 @@ func (f *finder) checkOwner(o *object, want *filemap.File) error {
 	if tookPlace(want.Path, o.name) {
 		since = nil // it may have been there before
 	}
-	return o.in.files.CheckOwner(o.file, o.name, since)
+	return o.in.files.CheckOwner(o.file, o.name, o.id.Hex(), since)
 }
 
 // owner returns the user to whom a file belongs.

@@ -6,6 +6,7 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/callsite"
+	"ustack/filemap/openfile"
 	"ustack/filemap/symbol"
 )
 
@@ -40,10 +41,19 @@ func (s *Symbols) Skipped(inner, outer symbol.Place) *symbol.Skipped {
 		i.named = true
 		s.nameSkipped(i)
 	}
-	if i == nil || i.skipped.Name == nil {
+	if i == nil || i.skipped.Name == nil || s.refused(inner.File) || s.refused(outer.File) {
 		return nil
 	}
 	return &i.skipped
+}
+
+// refused reports whether a file that was used is not used any more.
+func (s *Symbols) refused(f *filemap.File) bool {
+	if !openfile.KeepsMapped {
+		return false
+	}
+	src := s.files[f]
+	return src != nil && (src.bin == nil || src.bin.file.Doubted())
 }
 
 // Missing reports whether Skipped would find a function, if it has a name. That

@@ -7,6 +7,7 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/callsite"
 	"ustack/filemap/elfid"
+	"ustack/filemap/openfile"
 	"ustack/filemap/symbol"
 	"ustack/filemap/symbol/image"
 	"ustack/filemap/symbol/lines"
@@ -37,6 +38,9 @@ type source struct {
 	code         *code    // see machineCode
 	coded        bool
 
+	// news was since's when the file was looked for.
+	news uint64
+
 	find      *finder
 	withLines bool
 	loaded    bool // see load
@@ -45,7 +49,7 @@ type source struct {
 // open finds the file. The data that only names need is read when the first one
 // is asked for: it takes time, and lookups in code alone do without.
 func open(f *finder, want *filemap.File, withLines bool) *source {
-	s := &source{want: want, names: make(map[uint64]*symbol.Name), find: f, withLines: withLines}
+	s := &source{want: want, names: make(map[uint64]*symbol.Name), find: f, withLines: withLines, news: f.since.News()}
 	bin, failure := f.binary(want, &s.tries)
 	if bin == nil {
 		s.reason, s.found = failure.reason, failure.found
@@ -152,6 +156,28 @@ func (s *source) openAlt(f *finder, o *object) *lines.Data {
 		return nil
 	}
 	return d
+}
+
+// again reports whether the file is to be looked for again: others may have it now, or it may.
+func (s *source) again() bool {
+	if !openfile.KeepsMapped {
+		return false
+	}
+	if s.bin == nil {
+		return s.reason == symbol.Replaceable && s.news != s.find.since.News()
+	}
+	return s.bin.file.Doubted()
+}
+
+// provisional reports whether names of the file may not last, see again.
+func (s *source) provisional() bool {
+	if !openfile.KeepsMapped {
+		return false
+	}
+	if s.bin == nil {
+		return s.reason == symbol.Replaceable && s.find.since != nil
+	}
+	return s.bin.file.MayBeDoubted()
 }
 
 // written reports whether one of the files was written since it was opened. What was read of

@@ -1,6 +1,7 @@
 package symbolize
 
 import (
+	"ustack/filemap/openfile"
 	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
 	"ustack/tracefs"
@@ -44,7 +45,9 @@ func (s *Stage) stack(st *resolve.Stack) {
 		st.Functions = s.functions(st.Text, st.Frames, st.Attributions, true)
 	default:
 		if r.Functions == nil {
-			r.Functions = s.functions(st.Text, st.Frames, st.Attributions, true)
+			st.Functions = s.functions(st.Text, st.Frames, st.Attributions, true)
+			r.Functions = lasting(st.Functions)
+			return
 		}
 		st.Functions = r.Functions
 	}
@@ -59,7 +62,9 @@ func (s *Stage) record(h *resolve.Pending, i int, rec *tracefs.Record) {
 		h.Functions[i] = s.functions(text, frames, out, innermost)
 	default: // a template: no record goes on with one
 		if r.Functions == nil {
-			r.Functions = s.functions(text, frames, out, innermost)
+			h.Functions[i] = s.functions(text, frames, out, innermost)
+			r.Functions = lasting(h.Functions[i])
+			return
 		}
 		h.Functions[i] = r.Functions
 	}
@@ -76,8 +81,21 @@ func (s *Stage) functions(text []byte, frames []tracefs.Frame, out []resolve.Att
 	for k := range frames {
 		list[k] = s.function(text, frames, out, k, innermost)
 	}
-	if seen {
+	if seen && lasting(list) != nil {
 		s.memo.keep(place, frames, out, innermost, list)
+	}
+	return list
+}
+
+// lasting returns functions whose names may be remembered, nil if one may not last.
+func lasting(list []symbol.Function) []symbol.Function {
+	if !openfile.KeepsMapped {
+		return list
+	}
+	for i := range list {
+		if n := list[i].Name; n != nil && n.Provisional {
+			return nil
+		}
 	}
 	return list
 }

@@ -120,8 +120,12 @@ func (s *Symbols) Name(f *filemap.File, offset uint64, ran bool) *symbol.Name {
 	src := s.last
 	if src == nil || src.want != f {
 		src = s.source(f)
-		s.last = src
 	}
+	if src.again() {
+		s.drop(src)
+		src = s.source(f)
+	}
+	s.last = src
 	if offset >= 1<<63 { // no file is that long
 		return src.name(offset, ran)
 	}
@@ -138,6 +142,7 @@ func (s *Symbols) Name(f *filemap.File, offset uint64, ran bool) *symbol.Name {
 			return &symbol.Name{Reason: symbol.Unreadable}
 		}
 	}
+	n.Provisional = src.provisional()
 	s.number(n)
 	src.names[key] = n
 	src.named += cost(n)

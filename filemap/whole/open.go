@@ -99,7 +99,7 @@ func (o *Opener) named(f *space.File) (*unwind.Binary, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := o.Files.CheckOwner(at, f.Name, o.Since); err != nil {
+	if err := o.Files.CheckOwner(at, f.Name, f.BuildID.Hex(), o.Since); err != nil {
 		_ = at.Close() // was not read
 		return nil, fmt.Errorf("opening %q: %w", f.Name, err)
 	}

@@ -42,7 +42,7 @@ func startBand(root *instance.Root, fl *following, saved *saver, opt *timeline.O
 	// It is 0 if the kernel has no such event (CONFIG_EVENT_TRACING).
 	executed, _ := root.ID(instance.Event{System: "sched", Name: "sched_process_exec"})
 	options := sideband.Options{Clock: Clock, ExecEvent: executed, Tracepoints: sideband.Tracepoints(root),
-		Watcher: fl.files, Written: fl.written, Forget: fl.ids.Forget, Threads: own}
+		Watcher: fl.files, Written: fl.written, Forget: fl.ids.Forget, Proof: fl.began, Threads: own}
 	switch {
 	case saved != nil:
 		options.Log, options.Trace = saved.spaces, saved.id

@@ -14,6 +14,7 @@ import (
 	"ustack/filemap/bounded"
 	"ustack/filemap/facts"
 	"ustack/filemap/hotspot"
+	"ustack/filemap/openfile"
 	"ustack/filemap/procmap"
 	"ustack/filemap/rawstack"
 	"ustack/filemap/resolve"
@@ -33,6 +34,7 @@ import (
 
 // following keeps the address spaces of all processes up.
 type following struct {
+	began *openfile.Begin // before anything was read
 	follower
 	attributor *timeline.Attributor
 	prober     *timeline.Prober
@@ -81,8 +83,8 @@ type follower interface {
 // startFollowing begins to follow what all processes have mapped, and reads them.
 // It must come before tracing is switched on. idle reports whether all stacks until
 // now have been attributed.
-func startFollowing(o *Options, root *instance.Root, saved *saver, idle func() bool) (*following, error) {
-	fl := &following{idle: idle, say: o.Reporter.Say, pages: o.Pages}
+func startFollowing(o *Options, root *instance.Root, saved *saver, began *openfile.Begin, idle func() bool) (*following, error) {
+	fl := &following{began: began, idle: idle, say: o.Reporter.Say, pages: o.Pages}
 	var err error
 	ids := procmap.NewIDs(nil)
 	fl.ids = ids

@@ -107,7 +107,7 @@ func (s *session) startFollowing(root *instance.Root) error {
 			return err
 		}
 	}
-	s.follow, err = startFollowing(s.opt, root, s.saved, s.progress.idle)
+	s.follow, err = startFollowing(s.opt, root, s.saved, s.began, s.progress.idle)
 	return err
 }
 

@@ -1,0 +1,133 @@
+//go:build !device
+
+package openfile
+
+import (
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// KeepsMapped is whether a Begin keeps what was Mapped.
+const KeepsMapped = true
+
+// Mapped is a file that a process has mapped, as its file system has it.
+type Mapped struct {
+	Major, Minor uint32
+	Inode        uint64
+	Changed      time.Time // last
+}
+
+// mappedFiles are the files that were mapped in a live trace, by what its stacks know of them:
+// path and build ID, which more than one can have. It may be used by several goroutines.
+type mappedFiles struct {
+	mu   sync.Mutex
+	by   map[named]*mapping
+	full bool
+	news uint64
+}
+
+type named struct{ path, id string }
+
+// mapping is what is known of all mappings of a path and a build ID.
+type mapping struct {
+	Mapped
+	// settled: another change of the file has another time. unsure: not all of them are known to
+	// be of this file.
+	settled, unsure bool
+	// open is how many mappings are still to be made sure of.
+	open int
+}
+
+// maxMapped bounds the files.
+const maxMapped = 1 << 14
+
+// of returns what is known of a file. It locks.
+func (b *Begin) of(path, id string) *mapping {
+	f := &b.files
+	f.mu.Lock()
+	m := f.by[named{path, id}]
+	if m != nil {
+		return m
+	}
+	if f.full = f.full || len(f.by) >= maxMapped; f.full {
+		return &mapping{unsure: true} // is not kept
+	}
+	if f.by == nil {
+		f.by = make(map[named]*mapping)
+	}
+	m = new(mapping)
+	f.by[named{path, id}] = m
+	return m
+}
+
+// Mapped notes that a file was mapped, which a process had at a path and which has a build ID.
+func (b *Begin) Mapped(path, id string, is Mapped) {
+	m := b.of(path, id)
+	defer b.files.mu.Unlock()
+	switch {
+	case m.Inode == 0:
+		m.Mapped = is
+	case m.Mapped != is:
+		m.unsure = true
+	}
+}
+
+// Settled notes that each further change of the file has another time.
+func (b *Begin) Settled(path, id string) {
+	m := b.of(path, id)
+	defer b.files.mu.Unlock()
+	m.settled = true
+	b.files.news++
+}
+
+// Open notes that a file was mapped that is still to be made sure of.
+func (b *Begin) Open(path, id string) {
+	m := b.of(path, id)
+	defer b.files.mu.Unlock()
+	m.open++
+}
+
+// Sure notes that one that was Open is the file that was Mapped.
+func (b *Begin) Sure(path, id string) {
+	m := b.of(path, id)
+	defer b.files.mu.Unlock()
+	m.open--
+	b.files.news++
+}
+
+// Unsure notes that a file was mapped that may be another one.
+func (b *Begin) Unsure(path, id string) {
+	m := b.of(path, id)
+	defer b.files.mu.Unlock()
+	m.unsure = true
+}
+
+// News is another number once Settled or Sure was called again: then CheckOwner may have another result.
+func (b *Begin) News() uint64 {
+	if b == nil {
+		return 0
+	}
+	b.files.mu.Lock()
+	defer b.files.mu.Unlock()
+	return b.files.news
+}
+
+// isMapped reports whether an open file surely is what all who had one with its path and build ID
+// have mapped, and has not changed since. doubted reports later whether that is so no more.
+func (b *Begin) isMapped(path, id string, st *syscall.Stat_t) (doubted func() bool, ok bool) {
+	if b == nil || id == "" {
+		return nil, false
+	}
+	is := Mapped{unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino, time.Unix(st.Ctim.Unix())}
+	m := b.of(path, id)
+	defer b.files.mu.Unlock()
+	doubted = func() bool {
+		b.files.mu.Lock()
+		defer b.files.mu.Unlock()
+		return m.unsure
+	}
+	return doubted, m.settled && !m.unsure && m.open == 0 && m.Mapped == is && !isReadable(b.clock)
+}

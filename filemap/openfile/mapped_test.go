@@ -1,0 +1,93 @@
+//go:build !device
+
+package openfile
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestMapped: a file that another user can have put at its path is used if it is the one that was
+// mapped, as long as no other one with its path and build ID was.
+func TestMapped(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs to be root, to give a file to another user")
+	}
+	const other, id = 65534, "ab12"
+	dir := t.TempDir()
+	check(t, os.Chmod(dir, 0o1777))
+	name := filepath.Join(dir, "program")
+	check(t, errors.Join(os.WriteFile(name, []byte("code"), 0o755), os.Chown(name, other, other)))
+	o := NewOpener(0)
+	defer o.Close()
+	f, err := o.Named(name)
+	check(t, err)
+	defer f.Close()
+	st := f.Info().Sys().(*syscall.Stat_t)
+	is := Mapped{unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino, time.Unix(st.Ctim.Unix())}
+	before, after := is, is
+	before.Inode++
+	after.Changed = after.Changed.Add(1)
+	for _, c := range []struct {
+		what string
+		note func(b *Begin)
+		ok   bool
+	}{
+		{"nothing", func(b *Begin) {}, false},
+		{"mapped", func(b *Begin) { b.Mapped(name, id, is); b.Settled(name, id) }, true},
+		{"mapped twice", func(b *Begin) { b.Mapped(name, id, is); b.Settled(name, id); b.Mapped(name, id, is) }, true},
+		{"just changed", func(b *Begin) { b.Mapped(name, id, is) }, false},
+		{"another one", func(b *Begin) { b.Mapped(name, id, before); b.Settled(name, id) }, false},
+		{"changed since", func(b *Begin) { b.Mapped(name, id, after); b.Settled(name, id) }, false},
+		{"another one before", func(b *Begin) { b.Mapped(name, id, before); b.Mapped(name, id, is); b.Settled(name, id) }, false},
+		{"another one, too", func(b *Begin) { b.Mapped(name, id, is); b.Settled(name, id); b.Mapped(name, id, before) }, false},
+		{"perhaps another one", func(b *Begin) { b.Mapped(name, id, is); b.Settled(name, id); b.Unsure(name, id) }, false},
+		{"perhaps another one before", func(b *Begin) { b.Unsure(name, id); b.Mapped(name, id, is); b.Settled(name, id) }, false},
+		{"not sure yet", func(b *Begin) { b.Mapped(name, id, is); b.Open(name, id); b.Settled(name, id) }, false},
+		{"sure", func(b *Begin) { b.Mapped(name, id, is); b.Open(name, id); b.Settled(name, id); b.Sure(name, id) }, true},
+		{"of another path", func(b *Begin) { b.Mapped("/program", id, is); b.Settled("/program", id) }, false},
+		{"of another build ID", func(b *Begin) { b.Mapped(name, "cd34", is); b.Settled(name, "cd34") }, false},
+	} {
+		b := BeginAt(time.Unix(0, 0)) // so it has changed since
+		c.note(b)
+		if err := o.CheckOwner(f, name, id, b); (err == nil) != c.ok || err != nil && !errors.Is(err, ErrReplaceable) {
+			t.Errorf("%s: %v", c.what, err)
+		}
+		if f.Doubted() {
+			t.Errorf("%s: doubted", c.what)
+		}
+		if b.Unsure(name, id); c.ok && !f.Doubted() {
+			t.Errorf("%s: not doubted after another one", c.what)
+		}
+		f.doubted = nil
+	}
+	b := BeginAt(time.Unix(0, 0))
+	b.Mapped(name, id, is)
+	b.Settled(name, id)
+	check(t, os.Chmod(name, 0o777))
+	shared, err := o.Named(name)
+	check(t, err)
+	defer shared.Close()
+	now := shared.Info().Sys().(*syscall.Stat_t)
+	b.Mapped(name, "all", Mapped{is.Major, is.Minor, is.Inode, time.Unix(now.Ctim.Unix())})
+	b.Settled(name, "all")
+	if err := o.CheckOwner(shared, name, "all", b); !errors.Is(err, ErrReplaceable) {
+		t.Errorf("for all to write: %v", err)
+	}
+	if none := (*Begin)(nil); none.News() != 0 || b.News() == 0 {
+		t.Errorf("news of %d and %d", none.News(), b.News())
+	}
+	for i := range maxMapped + 1 {
+		b.Mapped(name, string(rune(i)), is)
+	}
+	b.Settled(name, "one too many")
+	if err := o.CheckOwner(f, name, "one too many", b); !errors.Is(err, ErrReplaceable) {
+		t.Errorf("one too many: %v", err)
+	}
+}
