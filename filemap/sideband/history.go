@@ -34,6 +34,8 @@ type History struct {
 	layouts map[int][]space.Reading
 	areas   int // of all layouts
 	sharers sharers
+	// executing are the processes that have executed a program of which nothing is mapped yet.
+	executing map[int]bool
 	// missed is the time until which records may be missing.
 	missed tracefs.Time
 }
@@ -41,7 +43,7 @@ type History struct {
 // newHistory returns an empty history of the spaces.
 func newHistory(spaces *space.Spaces) *History {
 	return &History{Spaces: spaces, Threads: newThreads(), Gaps: new(Gaps), Unsure: new(Gaps),
-		Stacks: rawstack.New(rawstack.MaxStacks)}
+		Stacks: rawstack.New(rawstack.MaxStacks), executing: make(map[int]bool)}
 }
 
 // Place is where an address of a thread was.
@@ -101,6 +103,7 @@ func (h *History) LoseStacks(records uint64, from, t tracefs.Time) {
 func (h *History) fork(parent, child int, t tracefs.Time) {
 	h.log.fork(parent, child, t)
 	h.Threads.gone(child, t) // a process of the same PID, whose end was lost
+	delete(h.executing, child)
 	h.Threads.started(child, child, t)
 	h.left(child, t)
 	h.Spaces.Fork(parent, child, t)
@@ -119,6 +122,7 @@ func (h *History) exec(pid int, comm string, t tracefs.Time) {
 	h.Threads.execed(pid, t)
 	h.left(pid, t)
 	h.Spaces.Exec(pid, comm, t)
+	h.executing[pid] = true
 }
 
 // loading and loaded note the time from an exec until its program can run.
@@ -144,9 +148,16 @@ func (h *History) found(pid int, m *procmap.Mapping, t, after tracefs.Time) {
 	h.Spaces.MapAfter(pid, m, t, after)
 }
 
-// exit notes the end of a thread; with the last one the process ends.
+// exit notes the end of a thread; with the last one the process ends. The kernel reports one in
+// the middle of an exec, too, if the program gets other rights by it, as set-user-ID programs do:
+// it takes perf's events from the process (perf_event_exit_task in begin_new_exec, fs/exec.c).
+// That process lives, and what it executes is mapped after that.
 func (h *History) exit(pid, tid int, t tracefs.Time) (last bool) {
 	h.log.exit(pid, tid, t)
+	if pid == tid && h.executing[pid] {
+		delete(h.executing, pid) // another one is the end
+		return false
+	}
 	last = h.Threads.ended(pid, tid, t)
 	if last {
 		h.left(pid, t)
@@ -158,6 +169,7 @@ func (h *History) exit(pid, tid int, t tracefs.Time) (last bool) {
 // gone notes a process that was missing when all were read.
 func (h *History) gone(pid int, t tracefs.Time) {
 	h.log.gone(pid, t)
+	delete(h.executing, pid)
 	h.Threads.gone(pid, t)
 	h.left(pid, t)
 	h.Spaces.Exit(pid, t)

@@ -168,6 +168,7 @@ func (h *History) unknown(pid int, start, end uint64, t tracefs.Time) {
 // mapped notes a mapping of a process, and reports whether it was news.
 func (h *History) mapped(pid int, m *procmap.Mapping, t tracefs.Time) (news bool) {
 	h.log.mapped(pid, m, t)
+	delete(h.executing, pid)
 	h.each(pid, func(pid int) { news = h.Spaces.MapExact(pid, m, t) || news })
 	return news
 }
