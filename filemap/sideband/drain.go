@@ -26,7 +26,13 @@ type Drained struct {
 	// Malformed, all is Unsure until Refresh.
 	Unseen uint64
 	Unsure bool
+	// OtherRights are processes that have got other rights by what they executed. The kernel has
+	// taken the events of perf from them that were opened for them, or that they had inherited.
+	OtherRights []int
 }
+
+// maxRights bounds Drained.OtherRights.
+const maxRights = 1 << 10
 
 // Drain brings the History up to date: what any process did before the call is
 // in it when Drain returns. The error is of writing the log.
@@ -250,6 +256,9 @@ func (b *Band) record(r *perf.Record) {
 		b.calls.heaps.forked(r.ParentPID, r.PID)
 	case r.Type == unix.PERF_RECORD_EXIT:
 		b.calls.ended(r)
+		if h.executes(r.PID, r.TID) && len(b.found.OtherRights) < maxRights {
+			b.found.OtherRights = append(b.found.OtherRights, r.PID)
+		}
 		if !h.exit(r.PID, r.TID, r.Time) {
 			return
 		}

@@ -154,7 +154,7 @@ func (h *History) found(pid int, m *procmap.Mapping, t, after tracefs.Time) {
 // That process lives, and what it executes is mapped after that.
 func (h *History) exit(pid, tid int, t tracefs.Time) (last bool) {
 	h.log.exit(pid, tid, t)
-	if pid == tid && h.executing[pid] {
+	if h.executes(pid, tid) {
 		delete(h.executing, pid) // another one is the end
 		return false
 	}
@@ -165,6 +165,9 @@ func (h *History) exit(pid, tid int, t tracefs.Time) (last bool) {
 	}
 	return last
 }
+
+// executes reports whether a thread is one that is in the middle of an exec.
+func (h *History) executes(pid, tid int) bool { return pid == tid && h.executing[pid] }
 
 // gone notes a process that was missing when all were read.
 func (h *History) gone(pid int, t tracefs.Time) {

@@ -2,6 +2,7 @@ package sideband
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -28,6 +29,9 @@ func TestOtherRights(t *testing.T) {
 		r.Time = b.calls.opened + 100 + 10*tracefs.Time(i)
 		b.record(&r)
 		rec.Add(&r)
+	}
+	if got := b.found.OtherRights; !slices.Equal(got, []int{20}) {
+		t.Errorf("processes that got other rights: %v", got)
 	}
 	from := b.calls.opened + 100
 	b.History.log.until(from + 100)

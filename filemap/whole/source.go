@@ -231,6 +231,16 @@ func (s *Source) reopen() {
 	s.err = errors.Join(s.err, err)
 }
 
+// Again begins anew, for the threads that are traced now: the kernel has taken events from some.
+func (s *Source) Again() {
+	if s.sampler != nil && !s.pace.paused {
+		s.reopen()
+	}
+	if s.wakes.sampler != nil && !s.wakes.paused {
+		s.wakes.reopen(func() { s.wakes.read(s.Sample) })
+	}
+}
+
 // bound pauses sampling while there are too many. last is when the last record that was
 // read was written, 0 if unknown.
 func (s *Source) bound(last tracefs.Time) {

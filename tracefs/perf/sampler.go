@@ -154,7 +154,8 @@ func (s *Sampler) openCPU(cpu int) error {
 // of these has made since is sampled twice then, see StackSample.Root.
 func (s *Sampler) Watch(tids []int) error {
 	defer privilege.Raise(privilege.Perf).Lower()
-	s.opt.Threads = slices.Concat(s.opt.Threads, tids)
+	before := s.opt.Threads
+	s.opt.Threads = slices.Concat(before, tids)
 	for _, r := range s.rings {
 		var places []Place
 		for _, tid := range tids {
@@ -165,6 +166,7 @@ func (s *Sampler) Watch(tids []int) error {
 			err = s.enable(opened)
 		}
 		if err != nil {
+			s.opt.Threads = before // no CPU that comes online has them either
 			return fmt.Errorf("sampling more threads on CPU %d: %w", r.CPU, err)
 		}
 	}

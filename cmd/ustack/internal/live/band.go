@@ -31,6 +31,8 @@ type bandFollower struct {
 	came    int          // CPUs that went online
 	left    int          // and offline
 	until   tracefs.Time // all that happened before is known
+	rights  []int        // processes that got other rights, until they are taken
+	wake    func()       // is called if there are such, unless nil
 
 	refresh time.Time // when all processes may be read again
 }
@@ -109,6 +111,7 @@ func (b *bandFollower) settle() error {
 	b.unseen += d.Unseen
 	b.came, b.left = b.came+d.Came, b.left+d.Left
 	b.until = d.Until
+	b.otherRights(d.OtherRights)
 	if err == nil && (d.Doubt || d.Unsure) && time.Now().After(b.refresh) {
 		began := time.Now()
 		_, err = b.band.Refresh(b.code)

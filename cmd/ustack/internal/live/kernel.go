@@ -34,6 +34,7 @@ func (s *session) reportKernel(t *resolve.Totals) {
 	if n := s.compats(); n > 0 && slices.ContainsFunc(s.events, func(e instance.Event) bool { return e.System == "syscalls" }) {
 		s.say("%d programs of 32 bits ran: the kernel traces none of their system calls as syscalls:*; -e raw_syscalls:sys_enter, or sched:sched_switch, has stacks of theirs", n)
 	}
+	s.rights.report(s)
 }
 
 // compats returns how many 32-bit programs may have been meant to be traced: the

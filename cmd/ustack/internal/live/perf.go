@@ -48,6 +48,7 @@ func preparePerf(s *session) error {
 	if err := s.startFollowing(root); err != nil {
 		return ownOnly(s, err)
 	}
+	s.rights.watch(s)
 	return s.keepForUnwinding()
 }
 

@@ -146,7 +146,7 @@ func (r *followed) read(b *tracefs.Batch) (was whole.Arrival, err error) {
 	r.s.read.Store(r.before + r.Source.Size())
 	if err == nil || err == io.EOF {
 		until := r.s.unwind.read()
-		serr := errors.Join(r.s.beside.drain(b, err == io.EOF, r.s.follow), r.settle(b, err == io.EOF))
+		serr := errors.Join(r.s.beside.drain(b, err == io.EOF, r.s.follow), r.settle(b, err == io.EOF), r.s.rights.goOn(r.s))
 		r.s.unwind.batch(b, until)
 		if serr != nil {
 			err = serr

@@ -49,6 +49,7 @@ type session struct {
 	others []int // PIDs of others like us
 	follow *following
 	child  *child
+	rights rights
 	saved  *saver
 
 	settings settings
