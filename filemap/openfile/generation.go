@@ -29,3 +29,13 @@ func (f *File) Generation() (generation *uint32, numbered bool) {
 	}
 	return found.generation, found.numbered
 }
+
+// SameNumbers reports whether mappings of the file have the number of its inode that stat(2) has: those of
+// an overlay can have another one, and programs that serve a file system give any.
+func (f *File) SameNumbers() bool { return f.asked(f.sameNumbers) }
+
+func (f *File) sameNumbers() bool {
+	var system unix.Statfs_t
+	fd := int(f.file.Fd())
+	return Numbered(fd) && unix.Fstatfs(fd, &system) == nil && system.Type != unix.OVERLAYFS_SUPER_MAGIC
+}

@@ -48,8 +48,8 @@ func NewRecorded(spaces *space.Spaces, clock string) *Recorded {
 // listedFile is what perf's list of build IDs says of a name.
 type listedFile struct {
 	id elfid.ID
-	// mapped is the first file that was mapped by the name, its Inode 0 for none. several: there
-	// were others, or several in the list.
+	// mapped is the first file that was mapped by the name, its inode 0 for none. several: there
+	// were others, or several in the list, or the list has another one's ID.
 	mapped  fileKey
 	several bool
 }
@@ -99,6 +99,16 @@ func (l *listedFile) meet(id elfid.ID, is fileKey) {
 		l.several = true
 	default:
 		was.generation = max(was.generation, is.generation)
+	}
+}
+
+// Doubt forgets the build IDs of names of which other reports that the file that was mapped, with
+// the number of an inode, is not the one of which the list has the ID. All records have been added.
+func (r *Recorded) Doubt(other func(name string, inode uint64) bool) {
+	for name, l := range r.ids {
+		if !l.several && l.mapped.inode != 0 && other(name, l.mapped.inode) {
+			l.several = true
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ package perfdata
 const (
 	featureTracingData = 1
 	featureBuildID     = 2
+	featureHost        = 3
 	featureRelease     = 4
 	featureArch        = 6
 	featureCPUs        = 7
@@ -105,6 +106,8 @@ func (f *File) feature(bit int, b []byte) error {
 		return f.tracingData(b)
 	case featureBuildID:
 		f.buildIDs(b)
+	case featureHost:
+		f.Host = r.text()
 	case featureRelease:
 		f.Release = r.text()
 	case featureArch:

@@ -36,6 +36,8 @@ func Is(head []byte) bool {
 type File struct {
 	// Release is the kernel's, Arch the machine's, as uname has them; "" if unknown.
 	Release, Arch string
+	// Host is the name of the machine, or of the container that perf was in; "" if unknown.
+	Host string
 	// BuildIDs is perf's list of files.
 	BuildIDs []BuildID
 	// Notes are remarks about the file itself.
@@ -207,7 +209,7 @@ func (f *File) features(bitmap []byte) error {
 	return errors.Join(errs...)
 }
 
-var wanted = map[int]bool{featureTracingData: true, featureBuildID: true, featureRelease: true, featureArch: true, featureEventDesc: true,
+var wanted = map[int]bool{featureTracingData: true, featureBuildID: true, featureHost: true, featureRelease: true, featureArch: true, featureEventDesc: true,
 	featureDirFormat: true, featureClockData: true, featureCPUs: true, featureCommandLine: true}
 
 // tracingData reads what tracefs had (HEADER_TRACING_DATA), in the layout of a trace.dat.

@@ -31,6 +31,7 @@ func (t *Trace) useRecorded() error {
 	}
 	rec.Changed = f.Changed
 	f.SideBand(rec.Add)
+	doubtListed(f, t.options.Files[0], rec)
 	t.copies.open(f, t.options.Files[0], rec)
 	a := &recorded{threads: rec.History.Threads, spaces: rec.History.Spaces, lost: rec.LostSince, missed: rec.Missed, followed: f.Followed()}
 	stamp := timeline.TextStamp()
