@@ -10,7 +10,8 @@ import (
 // ReplaceUnder notes a reading, begun at t, of a process that has changed since:
 // what is known to have been mapped after t stays, on top of it. Replace refuses
 // such a reading. If the process has executed a program, was made or has ended
-// after t, all is known without it. For after, see ReplaceAfter.
+// after t, all is known without it. A process that was started at another time is
+// another one of the same number: nothing of before t is its. For after, see ReplaceAfter.
 func (s *Spaces) ReplaceUnder(p *procmap.Process, t, after tracefs.Time) bool {
 	return s.update(p.PID, func(old *Space) *Space {
 		v := old.last()
@@ -18,16 +19,17 @@ func (s *Spaces) ReplaceUnder(p *procmap.Process, t, after tracefs.Time) bool {
 		case v == nil && old != nil && t < old.changed, v != nil && (v.Forgotten || old.remadeSince(t)):
 			return old
 		case v == nil:
-			return old.with(p.PID, Version{From: t, Fresh: true, StartTime: p.Stat.StartTime, Comm: p.Stat.Comm,
-				Mappings: Mappings{build(s.files.convert(p.Mappings, t, after))}})
+			return old.with(p.PID, s.files.found(p, t, after))
+		case v.StartTime != 0 && v.StartTime != p.Stat.StartTime && v.From >= t:
+			return old
+		case v.StartTime != 0 && v.StartTime != p.Stat.StartTime:
+			next := s.files.found(p, t, after)
+			next.Mappings = next.Mappings.topped(v.Mappings, t)
+			return old.with(p.PID, next)
 		}
 		next := *v
 		next.Mappings, _, _, _ = s.merge(v, p.Mappings, t, after)
-		for m := range v.Mappings.All() {
-			if m.Exact && m.Since > t {
-				next.Mappings, _ = next.Mappings.put(*m)
-			}
-		}
+		next.Mappings = next.Mappings.topped(v.Mappings, t)
 		if next.StartTime == 0 {
 			next.StartTime = p.Stat.StartTime
 		}
@@ -43,6 +45,22 @@ func (s *Spaces) ReplaceUnder(p *procmap.Process, t, after tracefs.Time) bool {
 		next.From, next.Fresh, next.Exact, next.Parent = t, false, false, 0
 		return old.with(p.PID, next)
 	})
+}
+
+// found is a process of which nothing is known but a reading, begun at t.
+func (fs *files) found(p *procmap.Process, t, after tracefs.Time) Version {
+	return Version{From: t, Fresh: true, StartTime: p.Stat.StartTime, Comm: p.Stat.Comm,
+		Mappings: Mappings{build(fs.convert(p.Mappings, t, after))}}
+}
+
+// topped is m with what of later is known to have been mapped after t on top of it.
+func (m Mappings) topped(later Mappings, t tracefs.Time) Mappings {
+	for mapping := range later.All() {
+		if mapping.Exact && mapping.Since > t {
+			m, _ = m.put(*mapping)
+		}
+	}
+	return m
 }
 
 // remadeSince reports whether the process was made, or executed a program,
