@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -147,10 +149,19 @@ func explain(err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		return fmt.Errorf("%w (it takes root, or CAP_BPF and CAP_PERFMON; the kernel's lockdown refuses it in the mode confidentiality)", err)
-	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, btf.ErrNotFound), errors.Is(err, os.ErrNotExist):
+	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, btf.ErrNotFound), errors.Is(err, os.ErrNotExist), lacksHelper(err):
 		return fmt.Errorf("%w (it takes Linux 5.11 with CONFIG_BPF_SYSCALL and CONFIG_DEBUG_INFO_BTF)", err)
 	}
 	return err
+}
+
+// lacksHelper reports whether the kernel refuses a program because it lacks a helper: 5.10 has
+// ring buffers and BTF, but no bpf_get_current_task_btf.
+func lacksHelper(err error) bool {
+	var refusal *ebpf.VerifierError
+	return errors.As(err, &refusal) && slices.ContainsFunc(refusal.Log, func(line string) bool {
+		return strings.Contains(line, "invalid func unknown#")
+	})
 }
 
 // Many is a number of threads for Add that does not run out.
