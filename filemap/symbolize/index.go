@@ -60,12 +60,16 @@ type whole bool
 //     (a label with a size inside a function);
 //   - of aliases (same beginning, same size) a function before a label, then
 //     the order of better;
-//   - in a whole table, a symbol without a size reaches to the next symbol or
-//     the end of its section, unless it lies inside a symbol with a size; in
+//   - in a whole table, a symbol without a size reaches to the next symbol, the
+//     next call frame information or the end of its section, unless it lies inside
+//     a symbol with a size: of an object file that was stripped before it was linked
+//     the local functions have no symbols, and come after those of the start files; in
 //     another one, as far as the call frame information that begins there: code
 //     written in assembly often has no sizes. addr2line goes as far for symbols
 //     with a size too, and so names code that is not theirs.
-func newIndex(x *image.Image, table *image.Section, source symbol.Source, all whole) (*index, error) {
+//
+// The call frame information is that of bin, the file itself.
+func newIndex(x, bin *image.Image, table *image.Section, source symbol.Source, all whole) (*index, error) {
 	names, err := x.Strings(table)
 	if err != nil {
 		return nil, err
@@ -98,22 +102,25 @@ func newIndex(x *image.Image, table *image.Section, source symbol.Source, all wh
 		room := in.Size - (s.Addr - in.Addr)
 		s.Size = min(s.Size, room)
 	}
+	frames, err := cfi.Open(bin)
+	if err != nil {
+		frames = nil
+	}
 	if all && !local {
-		list = framed(x, list)
+		list = framed(x, frames, list)
 	}
 	list = unalias(x, text, list, x.IsGo())
-	list = extend(x, list, edges)
+	list = extend(x, frames, list, edges)
 	return &index{source: source, spans: flatten(list), names: names, whole: all && local}, nil
 }
 
 // framed sizes symbols without a size by the call frame information that begins
 // there, or drops them.
-func framed(x *image.Image, list []image.Symbol) []image.Symbol {
-	table, err := cfi.Open(x)
+func framed(x *image.Image, frames *cfi.Table, list []image.Symbol) []image.Symbol {
 	out := list[:0]
 	for _, s := range list {
-		if s.Size == 0 && err == nil {
-			if f := table.Find(s.Addr); f != nil && f.Start == s.Addr && f.End > f.Start {
+		if s.Size == 0 && frames != nil {
+			if f := frames.Find(s.Addr); f != nil && f.Start == s.Addr && f.End > f.Start {
 				s.Size = min(f.End-f.Start, x.Sections[s.Section].Addr+x.Sections[s.Section].Size-s.Addr)
 			}
 		}
@@ -207,8 +214,8 @@ func one(b bool) int {
 }
 
 // extend gives symbols without a size one, or drops them if they lie inside
-// others.
-func extend(x *image.Image, list []image.Symbol, edges []uint64) []image.Symbol {
+// others. frames is nil if there is no call frame information.
+func extend(x *image.Image, frames *cfi.Table, list []image.Symbol, edges []uint64) []image.Symbol {
 	out := list[:0]
 	reach := uint64(0) // where the symbols with a size so far end
 	for _, s := range list {
@@ -224,6 +231,11 @@ func extend(x *image.Image, list []image.Symbol, edges []uint64) []image.Symbol 
 		end := in.Addr + in.Size
 		if i, _ := slices.BinarySearch(edges, s.Addr+1); i < len(edges) {
 			end = min(end, edges[i])
+		}
+		if frames != nil {
+			if next, ok := frames.Next(s.Addr); ok {
+				end = min(end, next)
+			}
 		}
 		if s.Size = end - s.Addr; s.Size > 0 {
 			out = append(out, s)

@@ -80,7 +80,7 @@ func TestExtend(t *testing.T) {
 		{Addr: 100, Size: 20, Section: 1}, {Addr: 100, Section: 1}, {Addr: 110, Section: 1}, // inside
 		{Addr: 120, Section: 1}, {Addr: 130, Size: 10, Section: 1}, {Addr: 180, Section: 1},
 	}
-	got := extend(x, slices.Clone(list), []uint64{100, 100, 110, 120, 130, 150, 180})
+	got := extend(x, nil, slices.Clone(list), []uint64{100, 100, 110, 120, 130, 150, 180})
 	want := []image.Symbol{list[0], {Addr: 120, Size: 10, Section: 1}, list[4], {Addr: 180, Size: 20, Section: 1}}
 	if !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)

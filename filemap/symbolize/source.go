@@ -110,7 +110,7 @@ func (s *source) add(x *image.Image, kind elf.SectionType, from symbol.Source, a
 	if t == nil {
 		return false
 	}
-	i, err := newIndex(x, t, from, all)
+	i, err := newIndex(x, s.bin.image, t, from, all)
 	if err != nil {
 		s.tries = append(s.tries, symbol.Try{Path: s.bin.path, Result: err.Error()})
 		return false

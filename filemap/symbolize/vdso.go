@@ -38,7 +38,7 @@ func OpenVDSO(memory []byte) (*Kernel, error) {
 		if t == nil {
 			continue
 		}
-		i, err := newIndex(x, t, symbol.VDSO, kind == elf.SHT_SYMTAB)
+		i, err := newIndex(x, x, t, symbol.VDSO, kind == elf.SHT_SYMTAB)
 		if err != nil {
 			return nil, fmt.Errorf("reading the vDSO: %w", err)
 		}

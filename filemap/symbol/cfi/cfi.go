@@ -105,6 +105,9 @@ func Open(x *image.Image) (*Table, error) {
 // Memory returns about how many bytes are kept.
 func (t *Table) Memory() int { return t.table.Memory() }
 
+// Next returns where the first code after an address begins that there is information on.
+func (t *Table) Next(addr uint64) (start uint64, ok bool) { return t.table.Next(addr) }
+
 // Find returns the information on the code at an address, nil if there is none.
 func (t *Table) Find(addr uint64) *Function {
 	f := new(Function)

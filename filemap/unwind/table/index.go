@@ -62,7 +62,8 @@ func (h *header) number(i int) uint64 {
 	return h.base + uint64(int64(int32(binary.LittleEndian.Uint32(h.table[4*i:]))))
 }
 
-func (h *header) find(addr uint64) (uint64, bool) {
+// after returns how many entries begin at or before an address.
+func (h *header) after(addr uint64) int {
 	low, high := 0, len(h.table)/8
 	for low < high {
 		if mid := int(uint(low+high) >> 1); h.number(2*mid) > addr {
@@ -71,10 +72,15 @@ func (h *header) find(addr uint64) (uint64, bool) {
 			low = mid + 1
 		}
 	}
-	if low == 0 {
+	return low
+}
+
+func (h *header) find(addr uint64) (uint64, bool) {
+	n := h.after(addr)
+	if n == 0 {
 		return 0, false
 	}
-	return h.number(2*low-1) - h.frame, true
+	return h.number(2*n-1) - h.frame, true
 }
 
 func (h *header) memory() int { return len(h.table) }

@@ -114,6 +114,16 @@ func (t *Table) Span(addr uint64) (Span, bool) {
 	return Span{start, start + size}, ok && addr >= start && addr-start < size
 }
 
+// Next returns where the first entry begins that begins after an address, by the index
+// that the linker has written.
+func (t *Table) Next(addr uint64) (start uint64, ok bool) {
+	h, ok := t.index.(*header)
+	if !ok || 8*h.after(addr) >= len(h.table) {
+		return 0, false
+	}
+	return h.number(2 * h.after(addr)), true
+}
+
 // fde returns the entry that can hold an address.
 func (t *Table) fde(addr uint64) (entry, bool) {
 	off, ok := t.index.find(addr)
