@@ -101,23 +101,29 @@ func (b *bandFollower) fds() []int {
 }
 
 func (b *bandFollower) settle() error {
+	rights, err := b.drain()
+	b.otherRights(rights)
+	return err
+}
+
+// drain brings the history up to date, and returns processes that got other rights.
+func (b *bandFollower) drain() (rights []int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.band == nil {
-		return nil
+		return nil, nil
 	}
 	d, err := b.band.Drain()
 	b.missing += d.Lost
 	b.unseen += d.Unseen
 	b.came, b.left = b.came+d.Came, b.left+d.Left
 	b.until = d.Until
-	b.otherRights(d.OtherRights)
 	if err == nil && (d.Doubt || d.Unsure) && time.Now().After(b.refresh) {
 		began := time.Now()
 		_, err = b.band.Refresh(b.code)
 		b.refresh = time.Now().Add(max(refreshEvery, refreshCost*time.Since(began)))
 	}
-	return err
+	return d.OtherRights, err
 }
 
 // settled implements follower.

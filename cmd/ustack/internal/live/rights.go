@@ -23,15 +23,19 @@ const (
 	maxPending = 1 << 10
 )
 
-// otherRights notes processes that got other rights. It is called with mu locked.
+// otherRights notes processes that got other rights. wake is called without mu: it waits for the
+// tracer, which can be held by who waits for the reader of the trace, and that for mu.
 func (b *bandFollower) otherRights(pids []int) {
 	if len(pids) == 0 {
 		return
 	}
+	b.mu.Lock()
 	b.rights = append(b.rights, pids...)
 	b.rights = b.rights[max(0, len(b.rights)-maxPending):]
-	if b.wake != nil {
-		b.wake()
+	wake := b.wake
+	b.mu.Unlock()
+	if wake != nil {
+		wake()
 	}
 }
 
