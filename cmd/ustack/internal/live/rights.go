@@ -5,6 +5,8 @@ package live
 import (
 	"fmt"
 	"slices"
+
+	"ustack/filemap/space"
 )
 
 // rights are the processes that get other rights by what they execute: set-user-ID programs, say,
@@ -78,12 +80,30 @@ func (r *rights) goOn(s *session) error {
 	slices.Sort(list)
 	list = slices.DeleteFunc(slices.Compact(list), func(pid int) bool {
 		_, found := slices.BinarySearch(family, pid)
-		return !found && (s.child == nil || pid < s.child.pid())
+		return !found && !b.below(pid, roots)
 	})
 	if r.got += len(list); len(list) > 0 && r.again < maxRights {
 		r.reopen(s, list)
 	}
 	return nil
+}
+
+// below reports whether a process was forked of one of others, of one that was forked of these,
+// and so on. Family does not find it once one between has ended. All that run may have got other
+// rights, also those that are not to be traced.
+func (b *bandFollower) below(pid int, others []int) bool {
+	const generations = 1 << 6
+	t := space.Monotonic()
+	for n := 0; pid != 0 && n < generations; n++ {
+		if slices.Contains(others, pid) {
+			return true
+		}
+		if born, _, _ := b.history.Threads.Life(pid, t); born != 0 {
+			t = born // when its parent still was that: the number may be another one's now
+		}
+		pid = b.history.Spaces.Space(pid).ForkedOf(t)
+	}
+	return false
 }
 
 // reopen does so for some processes. One that has ended has no threads.
