@@ -37,6 +37,9 @@ type mapping struct {
 	// settled: another change of the file has another time. unsure: not all of them are known to
 	// be of this file.
 	settled, unsure bool
+	// differs: another one is known to have been mapped. unsures counts the calls of Unsure.
+	differs bool
+	unsures uint64
 	// open is how many mappings are still to be made sure of.
 	open int
 }
@@ -71,7 +74,7 @@ func (b *Begin) Mapped(path, id string, is Mapped) {
 	case m.Inode == 0:
 		m.Mapped = is
 	case m.Mapped != is:
-		m.unsure = true
+		m.unsure, m.differs = true, true
 	}
 }
 
@@ -103,6 +106,7 @@ func (b *Begin) Unsure(path, id string) {
 	m := b.of(path, id)
 	defer b.files.mu.Unlock()
 	m.unsure = true
+	m.unsures++
 }
 
 // News is another number once Settled or Sure was called again: then CheckOwner may have another result.
@@ -121,7 +125,7 @@ func (b *Begin) isMapped(path, id string, st *syscall.Stat_t) (doubted func() bo
 	if b == nil || id == "" {
 		return nil, false
 	}
-	is := Mapped{unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino, time.Unix(st.Ctim.Unix())}
+	is := mappedAs(st)
 	m := b.of(path, id)
 	defer b.files.mu.Unlock()
 	doubted = func() bool {
@@ -130,4 +134,29 @@ func (b *Begin) isMapped(path, id string, st *syscall.Stat_t) (doubted func() bo
 		return m.unsure
 	}
 	return doubted, m.settled && !m.unsure && m.open == 0 && m.Mapped == is && !isReadable(b.clock)
+}
+
+func mappedAs(st *syscall.Stat_t) Mapped {
+	return Mapped{unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino, time.Unix(st.Ctim.Unix())}
+}
+
+// staysMapped is isMapped for an open file that has been at its path since the Begin, which same
+// and unchanged show: same that the file itself has not changed, which it does where another one
+// takes its place, and unchanged that nothing on the way has. What is mapped later can be another
+// one; and in another mount namespace it can have been all the time.
+func (b *Begin) staysMapped(path, id string, st *syscall.Stat_t, same, unchanged func() bool) (doubted func() bool, ok bool) {
+	is := mappedAs(st)
+	m := b.of(path, id)
+	kept, unsures := b.files.by[named{path, id}] == m, m.unsures
+	another := func() bool { return m.differs || m.Inode != 0 && m.Mapped != is }
+	ok = kept && !another()
+	b.files.mu.Unlock()
+	doubted = func() bool {
+		b.files.mu.Lock()
+		doubt, news := another(), m.unsures != unsures
+		unsures = m.unsures
+		b.files.mu.Unlock()
+		return doubt || !same() || news && !unchanged()
+	}
+	return doubted, ok
 }

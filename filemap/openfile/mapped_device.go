@@ -16,3 +16,7 @@ func (*Begin) News() uint64 { return 0 }
 func (*Begin) isMapped(path, id string, st *syscall.Stat_t) (doubted func() bool, ok bool) {
 	return nil, false
 }
+
+func (*Begin) staysMapped(path, id string, st *syscall.Stat_t, same, unchanged func() bool) (doubted func() bool, ok bool) {
+	return nil, true
+}

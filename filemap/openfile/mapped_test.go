@@ -91,3 +91,60 @@ func TestMapped(t *testing.T) {
 		t.Errorf("one too many: %v", err)
 	}
 }
+
+// TestStaysMapped: a file that has not changed since the trace began is used until another one with
+// its path and build ID is mapped, or it is not sure that none is.
+func TestStaysMapped(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs to be root, to give a file to another user")
+	}
+	const other, id = 65534, "ab12"
+	o := NewOpener(0)
+	defer o.Close()
+	for _, c := range []struct {
+		what        string
+		note, later func(b *Begin, name string, is, another Mapped)
+		ok, doubted bool
+	}{
+		{what: "nothing", ok: true},
+		{what: "mapped", later: func(b *Begin, name string, is, _ Mapped) { b.Mapped(name, id, is) }, ok: true},
+		{what: "another one before", note: func(b *Begin, name string, _, another Mapped) { b.Mapped(name, id, another) }},
+		{what: "another one", later: func(b *Begin, name string, _, another Mapped) { b.Mapped(name, id, another) }, ok: true, doubted: true},
+		{what: "another one, too", later: func(b *Begin, name string, is, another Mapped) { b.Mapped(name, id, is); b.Mapped(name, id, another) }, ok: true, doubted: true},
+		{what: "another one of another path", later: func(b *Begin, _ string, _, another Mapped) { b.Mapped("/program", id, another) }, ok: true},
+		{what: "perhaps another one", later: func(b *Begin, name string, _, _ Mapped) { b.Unsure(name, id) }, ok: true},
+		{what: "perhaps another one at a path that has changed", later: func(b *Begin, name string, _, _ Mapped) {
+			check(t, os.Chmod(filepath.Dir(name), 0o755))
+			b.Unsure(name, id)
+		}, ok: true, doubted: true},
+		{what: "removed", later: func(_ *Begin, name string, _, _ Mapped) { check(t, os.Remove(name)) }, ok: true, doubted: true},
+	} {
+		dir := t.TempDir()
+		check(t, os.Chmod(dir, 0o1777))
+		name := filepath.Join(dir, "sub", "program")
+		check(t, os.Mkdir(filepath.Dir(name), 0o700))
+		check(t, errors.Join(os.WriteFile(name, []byte("code"), 0o755), os.Chown(name, other, other)))
+		f, err := o.Named(name)
+		check(t, err)
+		is := mappedAs(f.Info().Sys().(*syscall.Stat_t))
+		another := is
+		another.Inode++
+		time.Sleep(100 * time.Millisecond) // longer than a tick, and so below
+		b := BeginAt(time.Now())
+		if c.note != nil {
+			c.note(b, name, is, another)
+		}
+		err = o.CheckOwner(f, name, id, b)
+		if (err == nil) != c.ok || err == nil && f.Doubted() {
+			t.Errorf("%s: %v", c.what, err)
+		}
+		if c.later != nil {
+			time.Sleep(100 * time.Millisecond)
+			c.later(b, name, is, another)
+		}
+		if f.Doubted() != c.doubted {
+			t.Errorf("%s: later doubted: %v", c.what, !c.doubted)
+		}
+		check(t, f.Close())
+	}
+}

@@ -61,9 +61,24 @@ func (f *File) checkOwner(name, id string, since *Begin) error {
 	if err != nil {
 		return err
 	}
-	if (open || shared) && !unchanged(st) {
+	if !open && !shared {
+		return nil
+	}
+	if !unchanged(st) {
 		return ErrReplaceable
 	}
+	same := func() bool {
+		var now syscall.Stat_t
+		return syscall.Fstat(fd, &now) == nil && now.Ino == st.Ino && now.Ctim == st.Ctim
+	}
+	doubted, ok := since.staysMapped(name, id, st, same, func() bool {
+		_, err := w.onTheWay(name, unchanged)
+		return err == nil
+	})
+	if !ok {
+		return ErrReplaceable
+	}
+	f.doubted = doubted
 	return nil
 }
 

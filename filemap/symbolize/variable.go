@@ -52,6 +52,10 @@ func (s *Symbols) inFile(l filemap.Layout, addr uint64) (src *source, at uint64,
 		return nil, 0, false
 	}
 	src = s.source(near.File)
+	if src.again() {
+		s.drop(src)
+		src = s.source(near.File)
+	}
 	if src.bin == nil {
 		return nil, 0, false
 	}
