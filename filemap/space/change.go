@@ -15,22 +15,16 @@ func (s *Spaces) Replace(p *procmap.Process, t tracefs.Time) bool { return s.Rep
 // ReplaceAfter is Replace without effect on times before another one
 // (Mapping.After).
 func (s *Spaces) ReplaceAfter(p *procmap.Process, t, after tracefs.Time) bool {
-	is32 := Compat(p.Mappings)
-	if is32 {
-		s.compats.seen(p.PID)
-	}
+	is32 := s.compats.read(p)
 	return s.update(p.PID, func(old *Space) *Space {
 		if old != nil && t < old.changed || old.forgotten(t) {
 			return old
 		}
-		v := Version{From: t, To: Forever, StartTime: p.Stat.StartTime, Comm: p.Stat.Comm, Fresh: true}
 		last := old.last()
-		if last == nil || last.StartTime != 0 && last.StartTime != v.StartTime {
-			v.Mappings = Mappings{build(s.files.convert(p.Mappings, t, after))}
-			v.Unseen = is32
-			return old.with(p.PID, v)
+		if last == nil || last.isOther(p) {
+			return old.with(p.PID, s.files.found(p, t, after))
 		}
-		v.Unseen = last.Unseen || is32
+		v := Version{From: t, To: Forever, StartTime: p.Stat.StartTime, Comm: p.Stat.Comm, Fresh: true, Unseen: last.Unseen || is32}
 		kept, better := last.Mappings.Len(), false
 		if equal(last.Mappings, p.Mappings) {
 			v.Mappings = last.Mappings

@@ -63,6 +63,15 @@ func (c *compats) seen(pid int) {
 	}
 }
 
+// read is Compat for a process that was read, which it counts for Compats.
+func (c *compats) read(p *procmap.Process) bool {
+	is32 := Compat(p.Mappings)
+	if is32 {
+		c.seen(p.PID)
+	}
+	return is32
+}
+
 // Compats returns how many processes, of those that want returns true for, have
 // been seen as 32-bit ones on a 64-bit kernel; those that have ended count.
 func (s *Spaces) Compats(want func(pid int) bool) (n int) {

@@ -29,19 +29,22 @@ func TestCompat(t *testing.T) {
 		s.Exec(2, "x", 10)
 		s.MapExact(2, &test.m, 11)
 		s.Exit(2, 12)
-		for pid := 1; pid <= 2; pid++ {
+		s.ReplaceUnder(&procmap.Process{PID: 3, Mappings: ms}, 10, 0) // has changed since
+		s.Exec(4, "x", 9)
+		s.ReplaceUnder(&procmap.Process{PID: 4, Mappings: ms}, 10, 0)
+		for pid := 1; pid <= 4; pid++ {
 			if v := s.Space(pid).At(11); v.Unseen != test.want {
 				t.Errorf("%s: process %d: unseen is %v", test.name, pid, v.Unseen)
 			}
 		}
 		want := 0
 		if test.want {
-			want = 2
+			want = 4
 		}
 		if n := s.Compats(func(int) bool { return true }); n != want {
 			t.Errorf("%s: %d processes of 32 bits, want %d", test.name, n, want)
 		}
-		if n := s.Compats(func(pid int) bool { return pid == 2 }); n != want/2 {
+		if n := s.Compats(func(pid int) bool { return pid == 2 }); n != want/4 {
 			t.Errorf("%s: %d of 1", test.name, n)
 		}
 	}

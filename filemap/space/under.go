@@ -13,6 +13,7 @@ import (
 // after t, all is known without it. A process that was started at another time is
 // another one of the same number: nothing of before t is its. For after, see ReplaceAfter.
 func (s *Spaces) ReplaceUnder(p *procmap.Process, t, after tracefs.Time) bool {
+	is32 := s.compats.read(p)
 	return s.update(p.PID, func(old *Space) *Space {
 		v := old.last()
 		switch {
@@ -20,14 +21,15 @@ func (s *Spaces) ReplaceUnder(p *procmap.Process, t, after tracefs.Time) bool {
 			return old
 		case v == nil:
 			return old.with(p.PID, s.files.found(p, t, after))
-		case v.StartTime != 0 && v.StartTime != p.Stat.StartTime && v.From >= t:
+		case v.isOther(p) && v.From >= t:
 			return old
-		case v.StartTime != 0 && v.StartTime != p.Stat.StartTime:
+		case v.isOther(p):
 			next := s.files.found(p, t, after)
 			next.Mappings = next.Mappings.topped(v.Mappings, t)
 			return old.with(p.PID, next)
 		}
 		next := *v
+		next.Unseen = v.Unseen || is32
 		next.Mappings, _, _, _ = s.merge(v, p.Mappings, t, after)
 		next.Mappings = next.Mappings.topped(v.Mappings, t)
 		if next.StartTime == 0 {
@@ -37,7 +39,7 @@ func (s *Spaces) ReplaceUnder(p *procmap.Process, t, after tracefs.Time) bool {
 			next.Comm = p.Stat.Comm
 		}
 		switch {
-		case next.StartTime == v.StartTime && next.Comm == v.Comm && next.Mappings.same(v.Mappings):
+		case next.StartTime == v.StartTime && next.Comm == v.Comm && next.Unseen == v.Unseen && next.Mappings.same(v.Mappings):
 			return old
 		case v.From >= t || next.hasAll(v):
 			return old.grown(len(old.versions)-1, t, next)
@@ -49,8 +51,13 @@ func (s *Spaces) ReplaceUnder(p *procmap.Process, t, after tracefs.Time) bool {
 
 // found is a process of which nothing is known but a reading, begun at t.
 func (fs *files) found(p *procmap.Process, t, after tracefs.Time) Version {
-	return Version{From: t, Fresh: true, StartTime: p.Stat.StartTime, Comm: p.Stat.Comm,
+	return Version{From: t, Fresh: true, StartTime: p.Stat.StartTime, Comm: p.Stat.Comm, Unseen: Compat(p.Mappings),
 		Mappings: Mappings{build(fs.convert(p.Mappings, t, after))}}
+}
+
+// isOther reports whether a process that was read is another one of the same number.
+func (v *Version) isOther(p *procmap.Process) bool {
+	return v.StartTime != 0 && v.StartTime != p.Stat.StartTime
 }
 
 // topped is m with what of later is known to have been mapped after t on top of it.
