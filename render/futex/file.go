@@ -1,6 +1,10 @@
 package futex
 
-import "ustack/tracefs"
+import (
+	"slices"
+
+	"ustack/tracefs"
+)
 
 // fileKey is where a futex is in a file.
 type fileKey struct {
@@ -67,23 +71,69 @@ func (lk *locks) remapped(l *lock, th *thread, key lockKey, t tracefs.Time) bool
 		return false
 	}
 	l.leaves(p, key)
-	for x := range lk.tasks.threads.all() {
-		if x.proc.find() == p {
-			x.unlocked(l)
-		}
+	if owner := lk.tasks.threadOf(l.owner); owner != nil && owner.proc.find() == p {
+		l.owner = 0
 	}
+	p.lefts.add(left{l, t})
 	return true
 }
 
-// unlocked notes that it is unknown whether a thread has a lock.
-func (th *thread) unlocked(l *lock) {
-	th.dropLock(l)
-	if th.got != nil && th.got.find() == l {
-		th.got = nil
+// left is a lock in a file that a process had in its memory until a time: since then it is
+// unknown whether its threads have it.
+type left struct {
+	lock *lock
+	at   tracefs.Time
+}
+
+// lefts are the locks that a process has left last. Threads are not looked through for that:
+// one that is asked for a lock compares.
+type lefts struct {
+	list []left       // the oldest first, each lock once
+	all  tracefs.Time // until then it may have left any lock in a file
+}
+
+// maxLefts bounds the locks that a process is known to have left.
+const maxLefts = 8
+
+// add notes that a process has left a lock.
+func (ls *lefts) add(x left) {
+	x.lock = x.lock.find()
+	ls.list = slices.DeleteFunc(ls.list, func(y left) bool {
+		same := y.lock.find() == x.lock
+		if same {
+			x.at = max(x.at, y.at)
+		}
+		return same
+	})
+	if len(ls.list) >= maxLefts {
+		ls.all = max(ls.all, ls.list[0].at)
+		ls.list = slices.Delete(ls.list, 0, 1)
 	}
-	if l.owner == th.tid {
-		l.owner = 0
+	ls.list = append(ls.list, x)
+}
+
+// unite adds what another process has left that proved to be the same.
+func (ls *lefts) unite(other *lefts) {
+	ls.all = max(ls.all, other.all)
+	for _, x := range other.list {
+		ls.add(x)
 	}
+	*other = lefts{}
+}
+
+// forget forgets the locks that are gone.
+func (ls *lefts) forget(gone func(*lock) bool) {
+	ls.list = slices.DeleteFunc(ls.list, func(x left) bool { return gone(x.lock.find()) })
+}
+
+// left reports whether a thread's process has mapped another file where it had a lock, since
+// a call by which the thread got it began.
+func (th *thread) left(l *lock, began tracefs.Time) bool {
+	ls := &th.proc.find().lefts
+	if len(ls.list) == 0 && ls.all == 0 || !l.key.shared {
+		return false
+	}
+	return began <= ls.all || slices.ContainsFunc(ls.list, func(x left) bool { return began <= x.at && x.lock.find() == l })
 }
 
 // leaves notes that a process has another lock where it had this one.

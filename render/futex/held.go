@@ -34,7 +34,9 @@ func (th *thread) dropLock(l *lock) (x taken, ok bool) {
 	for i := len(th.took) - 1; i >= 0; i-- {
 		y := &th.took[i]
 		if y.lock == l || (y.key == l.key || y.key.shared) && y.lock.find() == l {
-			x, ok = *y, true
+			if !th.left(l, y.began) {
+				x, ok = *y, true
+			}
 			th.took = slices.Delete(th.took, i, i+1)
 		}
 	}
@@ -51,6 +53,7 @@ func (ts *tasks) forgetLocks(gone func(*lock) bool) {
 		if p := th.proc.find(); p.looked != ts.looks {
 			p.looked = ts.looks
 			p.locks.dropAll(func(l *lock) bool { return gone(l.find()) })
+			p.lefts.forget(gone)
 		}
 	}
 }

@@ -33,6 +33,9 @@ func (hd *held) check() error {
 		if len(th.took) > maxTaken {
 			return fmt.Errorf("thread %d has taken %d locks", th.tid, len(th.took))
 		}
+		if n := len(th.proc.find().lefts.list); n > maxLefts {
+			return fmt.Errorf("the process of thread %d has left %d locks", th.tid, n)
+		}
 	}
 	return nil
 }

@@ -50,6 +50,7 @@ type process struct {
 	called bool
 	first  tracefs.Time
 	looked int64 // the last of tasks.looks that it was part of
+	lefts  lefts
 }
 
 // maxTIDs bounds the threads that a process or lock lists.
@@ -271,6 +272,7 @@ func (ts *tasks) unite(p, q *process) *process {
 		}
 	}
 	q.tids = nil
+	p.lefts.unite(&q.lefts)
 	ts.united(p, q)
 	return p
 }

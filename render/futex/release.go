@@ -32,7 +32,10 @@ func (c *calls) beginWake(th *thread, t tracefs.Time) {
 		k.site.past.add(k)
 	}
 	if l != nil && th.got != nil && th.got.find() == l {
-		k.got, k.ownedCall, th.got = th.gotAt, th.gotCall, nil
+		if !th.left(l, th.gotCall) {
+			k.got, k.ownedCall = th.gotAt, th.gotCall
+		}
+		th.got = nil
 	}
 	if k.owned = k.got; l != nil && l.owner == th.tid && l.owning == th {
 		k.owned, k.ownedCall, k.passed = l.ownedFrom, l.ownedCall, l.given
