@@ -27,6 +27,8 @@ type mappedFiles struct {
 	by   map[named]*mapping
 	full bool
 	news uint64
+	// fed: all mappings of the trace are noted.
+	fed bool
 }
 
 type named struct{ path, id string }
@@ -64,6 +66,13 @@ func (b *Begin) of(path, id string) *mapping {
 	m = new(mapping)
 	f.by[named{path, id}] = m
 	return m
+}
+
+// Fed notes that Mapped, Open or Unsure will be called for each mapping of a file.
+func (b *Begin) Fed() {
+	b.files.mu.Lock()
+	defer b.files.mu.Unlock()
+	b.files.fed = true
 }
 
 // Mapped notes that a file was mapped, which a process had at a path and which has a build ID.
@@ -143,7 +152,8 @@ func mappedAs(st *syscall.Stat_t) Mapped {
 // staysMapped is isMapped for an open file that has been at its path since the Begin, which same
 // and unchanged show: same that the file itself has not changed, which it does where another one
 // takes its place, and unchanged that nothing on the way has. What is mapped later can be another
-// one; and in another mount namespace it can have been all the time.
+// one; and in another mount namespace it can have been all the time. Where mappings are not noted,
+// each may be of another one.
 func (b *Begin) staysMapped(path, id string, st *syscall.Stat_t, same, unchanged func() bool) (doubted func() bool, ok bool) {
 	is := mappedAs(st)
 	m := b.of(path, id)
@@ -153,7 +163,7 @@ func (b *Begin) staysMapped(path, id string, st *syscall.Stat_t, same, unchanged
 	b.files.mu.Unlock()
 	doubted = func() bool {
 		b.files.mu.Lock()
-		doubt, news := another(), m.unsures != unsures
+		doubt, news := another(), m.unsures != unsures || !b.files.fed
 		unsures = m.unsures
 		b.files.mu.Unlock()
 		return doubt || !same() || news && !unchanged()

@@ -117,6 +117,11 @@ func TestStaysMapped(t *testing.T) {
 			check(t, os.Chmod(filepath.Dir(name), 0o755))
 			b.Unsure(name, id)
 		}, ok: true, doubted: true},
+		{what: "at a path that has changed", later: func(_ *Begin, name string, _, _ Mapped) { check(t, movedAway(name)) }, ok: true, doubted: true},
+		{what: "at a path that has changed, and all mappings are noted", later: func(b *Begin, name string, _, _ Mapped) {
+			b.Fed()
+			check(t, movedAway(name))
+		}, ok: true},
 		{what: "removed", later: func(_ *Begin, name string, _, _ Mapped) { check(t, os.Remove(name)) }, ok: true, doubted: true},
 	} {
 		dir := t.TempDir()
@@ -147,4 +152,11 @@ func TestStaysMapped(t *testing.T) {
 		}
 		check(t, f.Close())
 	}
+}
+
+// movedAway puts another directory with a file of the same name in the place of the directory of a
+// file, which stays as it is.
+func movedAway(name string) error {
+	dir := filepath.Dir(name)
+	return errors.Join(os.Rename(dir, dir+".old"), os.Mkdir(dir, 0o700), os.WriteFile(name, []byte("else"), 0o755))
 }

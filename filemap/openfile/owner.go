@@ -72,8 +72,9 @@ func (f *File) checkOwner(name, id string, since *Begin) error {
 		return syscall.Fstat(fd, &now) == nil && now.Ino == st.Ino && now.Ctim == st.Ctim
 	}
 	doubted, ok := since.staysMapped(name, id, st, same, func() bool {
+		var now syscall.Stat_t // another one can be mounted there
 		_, err := w.onTheWay(name, unchanged)
-		return err == nil
+		return err == nil && syscall.Lstat(name, &now) == nil && now.Dev == st.Dev && now.Ino == st.Ino
 	})
 	if !ok {
 		return ErrReplaceable

@@ -171,7 +171,7 @@ func newBand(spaces *space.Spaces, opt Options, clock int32) *Band {
 	b.calls = calls{history: b.History, watch: &b.watch, lose: b.gap, loseSoft: b.softGap, seen: b.rings.reports}
 	b.completer.wall.clock = clock
 	b.files = watchedFiles{history: b.History, clock: clock, completer: &b.completer,
-		watcher: opt.Watcher, reported: opt.Written, forget: opt.Forget, proof: proof{to: opt.Proof}}
+		watcher: opt.Watcher, reported: opt.Written, forget: opt.Forget, proof: newProof(opt.Proof)}
 	b.files.freshFiles.moved = b.calls.heaps.isMoved
 	b.calls.watchFile = b.files.watchAgain
 	b.underWay.begin(0)

@@ -1,6 +1,7 @@
 package sideband
 
 import (
+	"ustack/filemap/openfile"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/tracefs"
@@ -14,11 +15,11 @@ type Files struct {
 }
 
 // NewFiles returns Files. The clock is that of the times of the spaces. forget has others forget
-// the build ID of a file; it may be nil.
-func NewFiles(spaces *space.Spaces, reader *procmap.Reader, clock int32, watcher FileWatcher, reported *Written, forget func(procmap.FileID)) *Files {
-	f := &Files{completer: completer{reader: reader, wall: wallClock{clock: clock}}}
+// the build ID of a file, and to gets what is known of the files that are mapped; both may be nil.
+func NewFiles(spaces *space.Spaces, reader *procmap.Reader, clock int32, watcher FileWatcher, reported *Written, forget func(procmap.FileID), to *openfile.Begin) *Files {
+	f := &Files{completer: completer{reader: reader, wall: wallClock{clock: clock}, mounts: watchMounts(clock)}}
 	f.files = watchedFiles{history: newHistory(spaces), clock: clock, completer: &f.completer,
-		watcher: watcher, reported: reported, forget: forget}
+		watcher: watcher, reported: reported, forget: forget, proof: newProof(to)}
 	// What a process has changed that counts as its program is not known.
 	f.files.freshFiles.moved = func(int) bool { return true }
 	return f
@@ -35,6 +36,7 @@ func (f *Files) Watch(pid int, m *procmap.Mapping, since tracefs.Time) {
 // mappings until a time are known.
 func (f *Files) Check(known tracefs.Time) {
 	f.completer.wall.look()
+	f.files.proof.check(known, f.files.had)
 	f.files.findUnheld(known)
 	f.files.settleFresh(known)
 	f.files.settleSuspects(known)
@@ -42,4 +44,7 @@ func (f *Files) Check(known tracefs.Time) {
 }
 
 // Close releases the files.
-func (f *Files) Close() { f.files.stamps.close() }
+func (f *Files) Close() {
+	f.files.stamps.close()
+	f.completer.mounts.close()
+}

@@ -23,7 +23,7 @@ func TestFiles(t *testing.T) {
 	check(t, err)
 	spaces, library := space.New(), mappedLibrary(t)
 	now := func() tracefs.Time { return perf.Now(unix.CLOCK_MONOTONIC) }
-	f := NewFiles(spaces, reader, unix.CLOCK_MONOTONIC, noWatcher{}, new(Written), nil)
+	f := NewFiles(spaces, reader, unix.CLOCK_MONOTONIC, noWatcher{}, new(Written), nil, nil)
 	defer f.Close()
 	addrs := make(map[bool]uint64)
 	var toWrite *os.File

@@ -24,6 +24,14 @@ type proof struct {
 	open []suspect
 }
 
+// newProof returns a proof that notes all mappings. The Begin may be nil.
+func newProof(to *openfile.Begin) proof {
+	if to != nil {
+		to.Fed()
+	}
+	return proof{to: to}
+}
+
 // holds notes that a mapping is of a file that is held. stays is whether its device has one file
 // system as long as we run.
 func (p *proof) holds(f *stamped, stays bool) {

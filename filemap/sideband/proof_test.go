@@ -12,6 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap/openfile"
+	"ustack/filemap/procmap"
+	"ustack/filemap/space"
+	"ustack/tracefs"
+	"ustack/tracefs/perf"
 )
 
 // TestProof: a file of another user is known to be the one at its path while it is what was mapped,
@@ -100,5 +104,55 @@ func TestProof(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+// TestFilesProof: without a side band, too, a file that was there before names no other one that is
+// mapped by its path.
+func TestFilesProof(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs to be root, to give a file to another user")
+	}
+	const other = 65534
+	library, dir := mappedLibrary(t), t.TempDir()
+	check(t, os.Chmod(dir, 0o777))
+	is, another := filepath.Join(dir, "is"), filepath.Join(dir, "another")
+	for _, in := range []string{is, another} {
+		path := filepath.Join(in, "library")
+		check(t, os.Mkdir(in, 0o755))
+		f, err := newFile(library, path)
+		check(t, err)
+		check(t, errors.Join(f.Chmod(0o755), f.Chown(other, other), f.Close(), os.Chown(in, other, other)))
+	}
+	path := filepath.Join(is, "library")
+	reader, err := procmap.NewReader(procmap.Options{Filter: procmap.Filter{Perms: procmap.Exec}, IDs: procmap.NewIDs(nil)})
+	check(t, err)
+	now := func() tracefs.Time { return perf.Now(unix.CLOCK_MONOTONIC) }
+	time.Sleep(3 * coarse)
+	begin := openfile.BeginAt(time.Now())
+	f := NewFiles(space.New(), reader, unix.CLOCK_MONOTONIC, noWatcher{}, new(Written), nil, begin)
+	defer f.Close()
+	mapped := func() {
+		addr, unmap := mapCode(t, path)
+		defer unmap()
+		m := procmap.Mapping{Start: addr, End: addr + page, Kind: procmap.File, Perms: procmap.Read | procmap.Exec, Name: path, BuildID: buildID(t, path)}
+		f.Watch(os.Getpid(), &m, now())
+		f.Check(now())
+	}
+	mapped()
+	files := openfile.NewOpener(0)
+	defer files.Close()
+	file, err := files.Named(path)
+	check(t, err)
+	defer file.Close()
+	if err := files.CheckOwner(file, path, buildID(t, path).Hex(), begin); err != nil || file.Doubted() {
+		t.Fatalf("%v, doubted %v", err, file.Doubted())
+	}
+	if mapped(); file.Doubted() {
+		t.Error("doubted after it was mapped again")
+	}
+	check(t, errors.Join(os.Rename(is, is+".old"), os.Rename(another, is)))
+	if mapped(); !file.Doubted() {
+		t.Error("not doubted after another one was mapped")
 	}
 }

@@ -74,7 +74,7 @@ func startAsking(fl *following, root *instance.Root, opt *timeline.Options) (*as
 		return a, err
 	}
 	a.tasks = tasks.New(opt.Spaces, tasks.NewKernel(fl.code), space.Monotonic, begun)
-	a.files = sideband.NewFiles(opt.Spaces, fl.code, unix.CLOCK_MONOTONIC, fl.files, fl.written, fl.ids.Forget)
+	a.files = sideband.NewFiles(opt.Spaces, fl.code, unix.CLOCK_MONOTONIC, fl.files, fl.written, fl.ids.Forget, fl.began)
 	a.tasks.Watch = a.files.Watch
 	opt.Threads, opt.Late, opt.Stacks, opt.Kept = a.tasks, true, a.stacks, a.tasks.Kept
 	err = a.begin()
