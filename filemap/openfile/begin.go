@@ -31,25 +31,26 @@ func BeginAt(t time.Time) *Begin {
 		_ = b.clock.Close()
 		return nil
 	}
+	b.files.begin()
 	return b
 }
 
 // Shows reports whether a file that was last changed at a time, by its file system, surely was not
 // changed since the Begin.
 func (b *Begin) Shows(changed time.Time) bool {
-	return b != nil && ChangedBefore(changed, b.at) && !isReadable(b.clock)
+	return b != nil && ChangedBefore(changed, b.at) && !has(b.clock, unix.POLLIN)
 }
 
-// isReadable reports whether a file can be read from without waiting, true if unknown.
-func isReadable(f *os.File) bool {
+// has reports whether there are events at a file that poll(2) waits for, true if unknown.
+func has(f *os.File, events int16) bool {
 	c, err := f.SyscallConn()
 	if err != nil {
 		return true
 	}
 	var n int
 	gone := c.Control(func(fd uintptr) {
-		for n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0); err == unix.EINTR; {
-			n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		for n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: events}}, 0); err == unix.EINTR; {
+			n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: events}}, 0)
 		}
 	})
 	return gone != nil || err != nil || n != 0

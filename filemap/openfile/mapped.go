@@ -3,6 +3,7 @@
 package openfile
 
 import (
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -29,6 +30,27 @@ type mappedFiles struct {
 	news uint64
 	// fed: all mappings of the trace are noted.
 	fed bool
+	// mounts shows whether another file system was mounted at a path since, remounted that it did.
+	mounts    *os.File
+	remounted bool
+}
+
+// begin begins to watch the mounts.
+func (f *mappedFiles) begin() {
+	// Go would poll it, and take the news, if os opened it.
+	if fd, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
+		f.mounts = os.NewFile(uintptr(fd), "mounts") // is closed once it is unused
+	}
+}
+
+// mayBeElsewhere reports whether a path may have led to another file since, which shows nowhere once
+// that is mounted no more. It does not matter where all mappings are noted. The caller has locked.
+func (f *mappedFiles) mayBeElsewhere() bool {
+	if f.fed || f.remounted {
+		return !f.fed
+	}
+	f.remounted = f.mounts == nil || has(f.mounts, unix.POLLPRI)
+	return f.remounted
 }
 
 type named struct{ path, id string }
@@ -142,7 +164,7 @@ func (b *Begin) isMapped(path, id string, st *syscall.Stat_t) (doubted func() bo
 		defer b.files.mu.Unlock()
 		return m.unsure
 	}
-	return doubted, m.settled && !m.unsure && m.open == 0 && m.Mapped == is && !isReadable(b.clock)
+	return doubted, m.settled && !m.unsure && m.open == 0 && m.Mapped == is && !has(b.clock, unix.POLLIN)
 }
 
 func mappedAs(st *syscall.Stat_t) Mapped {
@@ -159,11 +181,11 @@ func (b *Begin) staysMapped(path, id string, st *syscall.Stat_t, same, unchanged
 	m := b.of(path, id)
 	kept, unsures := b.files.by[named{path, id}] == m, m.unsures
 	another := func() bool { return m.differs || m.Inode != 0 && m.Mapped != is }
-	ok = kept && !another()
+	ok = kept && !another() && !b.files.mayBeElsewhere()
 	b.files.mu.Unlock()
 	doubted = func() bool {
 		b.files.mu.Lock()
-		doubt, news := another(), m.unsures != unsures || !b.files.fed
+		doubt, news := another() || b.files.mayBeElsewhere(), m.unsures != unsures || !b.files.fed
 		unsures = m.unsures
 		b.files.mu.Unlock()
 		return doubt || !same() || news && !unchanged()

@@ -10,6 +10,8 @@ const KeepsMapped = false
 // mappedFiles are not kept on a device.
 type mappedFiles struct{}
 
+func (mappedFiles) begin() {}
+
 // News returns 0: nothing is kept.
 func (*Begin) News() uint64 { return 0 }
 

@@ -122,6 +122,12 @@ func TestStaysMapped(t *testing.T) {
 			b.Fed()
 			check(t, movedAway(name))
 		}, ok: true},
+		{what: "at a path where others were mounted", later: func(_ *Begin, name string, _, _ Mapped) { mountedOver(t, name) }, ok: true, doubted: true},
+		{what: "at a path where others were mounted before", note: func(_ *Begin, name string, _, _ Mapped) { mountedOver(t, name) }},
+		{what: "at a path where others were mounted, and all mappings are noted", note: func(b *Begin, name string, _, _ Mapped) {
+			mountedOver(t, name)
+			b.Fed()
+		}, ok: true},
 		{what: "removed", later: func(_ *Begin, name string, _, _ Mapped) { check(t, os.Remove(name)) }, ok: true, doubted: true},
 	} {
 		dir := t.TempDir()
@@ -159,4 +165,14 @@ func TestStaysMapped(t *testing.T) {
 func movedAway(name string) error {
 	dir := filepath.Dir(name)
 	return errors.Join(os.Rename(dir, dir+".old"), os.Mkdir(dir, 0o700), os.WriteFile(name, []byte("else"), 0o755))
+}
+
+// mountedOver mounts a directory over that of a file for a moment.
+func mountedOver(t *testing.T, name string) {
+	t.Helper()
+	dir := filepath.Dir(name)
+	if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
+		t.Skipf("mounting: %v", err)
+	}
+	check(t, unix.Unmount(dir, 0))
 }
