@@ -88,8 +88,12 @@ func (d *Data) scan(u *unit, in *contents, t *table, at, addr uint64, l *Locatio
 		what := scopeOf(&e)
 		inside := false
 		if what == inlinedScope || what == blockScope {
-			if inside, err = d.holds(u, &e, addr); err == ErrTooMuch {
+			some := false
+			if inside, some, err = d.holds(u, &e, addr); err == ErrTooMuch {
 				return err
+			}
+			if !some && what == blockScope {
+				what = openScope
 			}
 		}
 		if inside && what == inlinedScope {
@@ -115,7 +119,7 @@ type scope uint8
 const (
 	noScope      scope = iota // they are of no concern
 	inlinedScope              // an inlined function
-	blockScope                // a block with its own addresses
+	blockScope                // a block with its own addresses, if its list of them is not empty
 	openScope                 // a block without: its contents are beside it
 )
 

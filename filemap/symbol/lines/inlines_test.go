@@ -21,6 +21,7 @@ type inline struct {
 	low, high int
 	block     bool
 	open      bool // a block without addresses
+	empty     bool // an open one that has a list of them, with none in it
 	number    int
 	inner     []*inline
 }
@@ -61,6 +62,8 @@ func assemble(t testing.TB, list []*inline) (*image.Image, *Data) {
 	write = func(list []*inline) {
 		for _, in := range list {
 			switch {
+			case in.open && in.empty:
+				fmt.Fprintf(&b, ".uleb128 4; .quad _start+%d; .quad 0\n", in.low)
 			case in.open:
 				b.WriteString(".uleb128 5\n")
 			case in.block:
@@ -125,7 +128,7 @@ func at(list []*inline, offset int) (numbers []int, inside bool) {
 func random(r *rand.Rand, low, high, depth int, number *int) (list []*inline) {
 	for range 1 + r.IntN(6) {
 		*number++
-		in := &inline{number: *number, block: r.IntN(4) == 0, open: r.IntN(8) == 0}
+		in := &inline{number: *number, block: r.IntN(4) == 0, open: r.IntN(6) == 0, empty: r.IntN(2) == 0}
 		in.low = low + r.IntN(high-low)
 		in.high = in.low + 1 + r.IntN(high-in.low)
 		if depth > 0 && in.high-in.low > 4 {

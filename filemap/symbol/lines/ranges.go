@@ -116,10 +116,12 @@ func (d *Data) each(u *unit, e *entry, f func(low, high uint64)) error {
 	return nil
 }
 
-// holds reports whether the ranges of an entry hold an address.
-func (d *Data) holds(u *unit, e *entry, addr uint64) (found bool, err error) {
-	err = d.each(u, e, func(low, high uint64) { found = found || low <= addr && addr < high })
-	return found, err
+// holds reports whether the ranges of an entry hold an address, and whether it has some:
+// of a block of which nothing but inlined functions is left gcc writes an empty list
+// (-flto -flto-partition=max).
+func (d *Data) holds(u *unit, e *entry, addr uint64) (found, some bool, err error) {
+	err = d.each(u, e, func(low, high uint64) { found, some = found || low <= addr && addr < high, true })
+	return found, some, err
 }
 
 // rangeList reads a list of ranges.

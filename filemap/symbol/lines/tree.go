@@ -70,7 +70,9 @@ func (t *tree) read(d *Data, u *unit, in *contents, c *cursor) error {
 			if err == ErrTooMuch || len(*list) > maxRuns {
 				return ErrTooMuch
 			}
-			enter = len(*list) > before
+			if enter = len(*list) > before; !enter && what == blockScope {
+				enter, own = true, -1
+			}
 		case openScope:
 			enter = true
 		}
