@@ -229,8 +229,8 @@ func (s *source) name(offset uint64, ran bool) *symbol.Name {
 		return &symbol.Name{Reason: symbol.OutsideText}
 	}
 	n := new(symbol.Name)
-	start, ok := s.symbol(addr, n)
-	if low, found := s.locate(addr, n, !ok); found && !ok {
+	name, start, ok := s.symbol(addr, n)
+	if low, found := s.locate(addr, n, name); found && !ok {
 		start, ok = low, true
 	}
 	switch {
@@ -282,23 +282,23 @@ func (s *source) trampoline(offset uint64) bool {
 
 // symbol finds the function of an address in the symbol tables, and where it
 // begins.
-func (s *source) symbol(addr uint64, n *symbol.Name) (start uint64, ok bool) {
+func (s *source) symbol(addr uint64, n *symbol.Name) (name string, start uint64, ok bool) {
 	for _, i := range s.indexes {
 		if name, start, ok := i.find(addr); ok {
 			n.Function, n.Source = s.pretty(name), i.source
-			return start, true
+			return name, start, true
 		}
 	}
-	return 0, false
+	return "", 0, false
 }
 
 // locate finds the source line of an address and the functions inlined there.
-// If no symbol table has named the function, debug information does.
-func (s *source) locate(addr uint64, n *symbol.Name, unnamed bool) (low uint64, named bool) {
+// If no symbol has named the function, debug information does.
+func (s *source) locate(addr uint64, n *symbol.Name, name string) (low uint64, named bool) {
 	if s.lines == nil {
 		return 0, false
 	}
-	l, ok, err := s.lines.Find(addr)
+	l, ok, err := s.lines.Find(addr, name)
 	if err != nil && !s.damaged {
 		s.damaged = true
 		s.tries = append(s.tries, symbol.Try{Path: s.linesPath, Result: "debug information is left out: " + err.Error()})
@@ -314,7 +314,7 @@ func (s *source) locate(addr uint64, n *symbol.Name, unnamed bool) (low uint64, 
 		n.Inlined = append(n.Inlined, symbol.Call{Function: s.pretty(in.Function), File: n.File, Line: n.Line})
 		n.File, n.Line = in.CallFile, in.CallLine
 	}
-	if unnamed && l.Function != "" {
+	if name == "" && l.Function != "" {
 		n.Function, n.Source = s.pretty(l.Function), symbol.DWARF
 	}
 	return l.Low, l.Function != ""

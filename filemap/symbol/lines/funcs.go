@@ -3,6 +3,7 @@ package lines
 import (
 	"cmp"
 	"slices"
+	"strings"
 )
 
 // run is a run of addresses of a function, of a unit or of a node of a tree, each of which may
@@ -14,7 +15,12 @@ type run struct {
 
 // byAddress orders runs: those that begin at one address with the longest first.
 func byAddress(a, b run) int {
-	return cmp.Or(cmp.Compare(a.low, b.low), cmp.Compare(b.high, a.high), cmp.Compare(a.of, b.of))
+	return cmp.Or(byPlace(a, b), cmp.Compare(a.of, b.of))
+}
+
+// byPlace is byAddress for runs of which it does not matter whose they are.
+func byPlace(a, b run) int {
+	return cmp.Or(cmp.Compare(a.low, b.low), cmp.Compare(b.high, a.high))
 }
 
 // Location is what debug information has of an address.
@@ -39,21 +45,43 @@ type Inline struct {
 }
 
 // Find looks an address up. ok is false if the debug information does not have it.
-// An error is of the file, not of the address.
-func (d *Data) Find(addr uint64) (l Location, ok bool, err error) {
+// An error is of the file, not of the address. symbol is the symbol that names the
+// address, "" if none does: where a linker has folded functions with the same code into
+// one, each still has its debug information, and what counts is that of the symbol's. If
+// that is not found, line and inlined functions are unknown.
+func (d *Data) Find(addr uint64, symbol string) (l Location, ok bool, err error) {
+	folded := false
 	d.candidates(addr, func(u *unit) bool {
-		var in bool
-		if in, err = d.findIn(u, addr, &l); err != nil || in {
-			ok = in && err == nil
+		var one Location
+		in, e := d.findIn(u, addr, symbol, &one)
+		if err = e; err != nil || !in {
+			return err != nil
+		}
+		if symbol == "" || isOf(symbol, one.Function) {
+			l, ok, folded = one, true, false
 			return true
 		}
+		if !ok {
+			l, ok = one, true
+		}
+		folded = folded || one.Function != l.Function && one.Low == l.Low
 		return false
 	})
-	return l, ok, err
+	if folded {
+		l.File, l.Line, l.Inlined = "", 0, nil
+	}
+	return l, ok && err == nil, err
+}
+
+// isOf reports whether a symbol is that of a function, or of a part or copy of it that a
+// compiler has made: its name goes on with a dot then.
+func isOf(symbol, function string) bool {
+	rest, ok := strings.CutPrefix(symbol, function)
+	return ok && function != "" && (rest == "" || rest[0] == '.' || rest[0] == '@')
 }
 
 // findIn looks an address up in a unit.
-func (d *Data) findIn(u *unit, addr uint64, l *Location) (bool, error) {
+func (d *Data) findIn(u *unit, addr uint64, symbol string, l *Location) (bool, error) {
 	if !u.rooted {
 		if _, err := d.root(u); err != nil {
 			return false, err
@@ -75,7 +103,14 @@ func (d *Data) findIn(u *unit, addr uint64, l *Location) (bool, error) {
 		return false, err
 	}
 	if f := in.function(addr); f != nil {
+		f, folded := d.foldedAs(in, f, symbol)
 		l.Function, l.Low, found = d.functionName(f.of), f.low, true
+		if folded { // the line may be that of another one
+			l.File, l.Line = "", 0
+		}
+		if folded && symbol != "" && !isOf(symbol, l.Function) {
+			return true, nil
+		}
 		if err := d.inlines(u, in, t, f.of, addr, l); err != nil {
 			return false, err
 		}
@@ -100,6 +135,23 @@ func (in *contents) function(addr uint64) *run {
 		}
 	}
 	return nil
+}
+
+// foldedAs returns the function of a symbol, of those of a unit that have the same
+// addresses as f; f if none is. folded is whether some are other functions.
+func (d *Data) foldedAs(in *contents, f *run, symbol string) (of *run, folded bool) {
+	const most = 64
+	same := func(r *run) bool { return r.low == f.low && r.high == f.high }
+	first, _ := slices.BinarySearchFunc(in.funcs, *f, byPlace)
+	of = f
+	for i := first; i < min(len(in.funcs), first+most) && same(&in.funcs[i]); i++ {
+		r := &in.funcs[i]
+		folded = folded || r.of != f.of && d.functionName(r.of) != d.functionName(f.of)
+		if symbol != "" && isOf(symbol, d.functionName(r.of)) {
+			of, symbol = r, ""
+		}
+	}
+	return of, folded
 }
 
 // list finds the functions of a unit that have code.

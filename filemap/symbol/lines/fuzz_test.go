@@ -38,7 +38,7 @@ func FuzzFind(f *testing.F) {
 		}
 		for _, s := range d.code {
 			for at := uint64(0); at < min(s.Size, 256); at += 5 {
-				l, ok, err := d.Find(s.Addr + at)
+				l, ok, err := d.Find(s.Addr+at, "")
 				if err != nil {
 					return
 				}

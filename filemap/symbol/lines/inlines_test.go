@@ -160,7 +160,7 @@ func TestInlinesRandom(t *testing.T) {
 		walks, trees := 0, 0
 		for range 400 {
 			offset := r.IntN(size)
-			l, ok, err := d.Find(code + uint64(offset))
+			l, ok, err := d.Find(code+uint64(offset), "")
 			if err != nil || !ok {
 				t.Fatalf("seed %d, offset %d: %v, %v", seed, offset, ok, err)
 			}
@@ -209,7 +209,7 @@ func TestInlinesWork(t *testing.T) {
 		code, _ := x.Address(codeOffset(x))
 		found := 0
 		for i := range addresses {
-			l, ok, err := d.Find(code + uint64(i*size/addresses))
+			l, ok, err := d.Find(code+uint64(i*size/addresses), "")
 			if err != nil || !ok {
 				t.Fatalf("address %d: %v, %v", i, ok, err)
 			}

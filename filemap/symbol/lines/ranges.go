@@ -78,18 +78,21 @@ func (d *Data) readAranges(s *image.Data, known []bool) {
 // candidates calls f for the units that may be about an address, the one whose
 // range begins last first, until f says that it was the one.
 func (d *Data) candidates(addr uint64, f func(u *unit) bool) {
-	const most = 8 // code of several units lies at one place only by mistake
+	// Code of several units lies at one place by mistake, or where a linker has folded
+	// functions.
+	const most, mostUnits = 64, 8
 	i, _ := slices.BinarySearchFunc(d.places, addr, func(p run, a uint64) int {
 		if p.low <= a {
 			return -1
 		}
 		return 1
 	})
-	last := -1
-	for n := 0; i > 0 && n < most; n++ {
+	last, units := -1, 0
+	for n := 0; i > 0 && n < most && units < mostUnits; n++ {
 		i--
 		if p := d.places[i]; addr < p.high && int(p.of) != last {
 			last = int(p.of)
+			units++
 			if f(&d.units[p.of]) {
 				return
 			}
