@@ -108,6 +108,7 @@ type Band struct {
 	unseen  int     // gaps of the soft rings
 	blind   bool    // see Unseen
 	hotplug perf.Hotplug
+	boot    bootClock
 	files   watchedFiles
 
 	underWay underWay
@@ -169,6 +170,7 @@ func newBand(spaces *space.Spaces, opt Options, clock int32) *Band {
 	b := &Band{History: newHistory(spaces), opt: opt, clock: clock}
 	b.rings = rings{opt: &b.opt, clock: clock, tracepoints: slices.Clone(opt.Tracepoints)}
 	b.calls = calls{history: b.History, watch: &b.watch, lose: b.gap, loseSoft: b.softGap, seen: b.rings.reports}
+	b.boot.look(clock)
 	b.completer.wall.clock = clock
 	b.files = watchedFiles{history: b.History, clock: clock, completer: &b.completer,
 		watcher: opt.Watcher, reported: opt.Written, forget: opt.Forget, proof: newProof(opt.Proof)}

@@ -276,6 +276,12 @@ func (b *Band) take(r *procmap.Reader, p *procmap.Process, t, after tracefs.Time
 		}
 		b.watch = watch{pid: p.PID, since: t}
 		b.drain()
+		if b.another(p, t) {
+			b.History.succeeded(p.PID, t)
+			if b.watch.changed && reads == maxReads {
+				return nil // what it has done since t went with the former one
+			}
+		}
 		changed := b.watch.changed || b.watch.overtaken(p.Mappings)
 		flying := b.calls.flights.flying(b.History, p.PID, p.Mappings, b.drained)
 		switch newSettler(b, r).settle(p.PID) {
