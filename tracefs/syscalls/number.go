@@ -13,6 +13,7 @@ const (
 	NoTable Table = iota
 	AMD64         // arch/x86/entry/syscalls/syscall_64.tbl
 	Generic       // include/uapi/asm-generic/unistd.h: arm64 and others
+	I386          // arch/x86/entry/syscalls/syscall_32.tbl: 32-bit programs of x86, and int $0x80 of others
 )
 
 // TableOf returns the table in which futex has a number: a thread whose entry into futex
@@ -28,12 +29,12 @@ func TableOf(futex int32) Table {
 }
 
 // Numbers has the names of system calls by number.
-type Numbers struct{ names [Generic + 1][]string }
+type Numbers struct{ names [I386 + 1][]string }
 
 // NewNumbers returns the names of all tables.
 func NewNumbers() *Numbers {
 	var n Numbers
-	for t, text := range map[Table]string{AMD64: amd64Names, Generic: genericNames} {
+	for t, text := range map[Table]string{AMD64: amd64Names, Generic: genericNames, I386: i386Names} {
 		list := strings.Fields(text)
 		for len(list) < firstCommon {
 			list = append(list, "-")

@@ -18,7 +18,8 @@ func TestNumbers(t *testing.T) {
 	}{
 		{AMD64, 0, "read"}, {AMD64, 35, "nanosleep"}, {AMD64, 75, "fdatasync"}, {AMD64, 202, "futex"}, {AMD64, 230, "clock_nanosleep"}, {AMD64, 449, "futex_waitv"},
 		{Generic, 63, "read"}, {Generic, 83, "fdatasync"}, {Generic, 98, "futex"}, {Generic, 115, "clock_nanosleep"}, {Generic, 449, "futex_waitv"},
-		{AMD64, 400, ""}, {AMD64, -1, ""}, {AMD64, 1 << 15, ""}, {NoTable, 0, ""}, {Generic + 1, 0, ""},
+		{AMD64, 400, ""}, {AMD64, -1, ""}, {AMD64, 1 << 15, ""}, {NoTable, 0, ""}, {I386 + 1, 0, ""},
+		{I386, 0, "restart_syscall"}, {I386, 162, "nanosleep"}, {I386, 240, "futex"}, {I386, 422, "futex_time64"}, {I386, 449, "futex_waitv"},
 	} {
 		if got := n.Name(c.table, c.nr); got != c.want {
 			t.Errorf("call %d of table %d is %q, want %q", c.nr, c.table, got, c.want)
@@ -27,7 +28,13 @@ func TestNumbers(t *testing.T) {
 	if TableOf(202) != AMD64 || TableOf(98) != Generic || TableOf(1) != NoTable {
 		t.Error("futex has other numbers")
 	}
-	f, err := os.Open("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")
+	compare(t, n, AMD64, "/usr/include/x86_64-linux-gnu/asm/unistd_64.h")
+	compare(t, n, I386, "/usr/include/x86_64-linux-gnu/asm/unistd_32.h")
+}
+
+// compare compares the names of a table with a header.
+func compare(t *testing.T, n *Numbers, table Table, header string) {
+	f, err := os.Open(header)
 	if err != nil {
 		t.Skip(err)
 	}
@@ -43,13 +50,13 @@ func TestNumbers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := n.Name(AMD64, int32(nr)); got != m[1] && got != "" {
-			t.Errorf("call %d is %q, want %q", nr, got, m[1])
+		if got := n.Name(table, int32(nr)); got != m[1] && got != "" {
+			t.Errorf("call %d of table %d is %q, want %q", nr, table, got, m[1])
 		}
 		compared++
 	}
 	if compared < 300 {
-		t.Errorf("%d calls", compared)
+		t.Errorf("%d calls of table %d", compared, table)
 	}
 }
 
