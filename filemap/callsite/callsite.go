@@ -60,6 +60,35 @@ func Syscall(m elf.Machine, code []byte) bool {
 	return false
 }
 
+// Entry is the way by which a thread has entered a system call.
+type Entry uint8
+
+// The ways. They differ in how calls are numbered.
+const (
+	UnknownEntry Entry = iota
+	NoEntry            // no instruction that makes one is there
+	Own                // syscall, or svc: with numbers of the file's own machine
+	Compat             // int $0x80, or sysenter: with numbers of 32-bit programs of x86, in any program
+)
+
+// EntryOf returns by which instruction code ends. code is what stands before the address
+// at which a thread is that has made a call.
+func EntryOf(m elf.Machine, code []byte) Entry {
+	switch {
+	case !Known(m):
+		return UnknownEntry
+	case !Syscall(m, code):
+		return NoEntry
+	case m == elf.EM_AARCH64:
+		return Own
+	case code[len(code)-2] != 0x0f || code[len(code)-1] != 0x05:
+		return Compat
+	case m == elf.EM_386:
+		return UnknownEntry
+	}
+	return Own
+}
+
 // Sigreturn reports whether code begins with the system call that ends a signal
 // handler (rt_sigreturn): a handler returns there although it did not call it, so
 // the return address is where the function begins.

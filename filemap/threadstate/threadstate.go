@@ -7,6 +7,7 @@ package threadstate
 
 import (
 	"cmp"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap/auxv"
+	"ustack/filemap/callsite"
 	"ustack/filemap/procmap"
 	"ustack/tracefs/sorting"
 )
@@ -55,6 +57,9 @@ type Reader struct {
 	Processes *procmap.Reader
 	// Call returns the name of a system call of a 64-bit program, "" if it is unknown.
 	Call func(nr int32) string
+	// Code reads the memory of a process. On x86 the instruction before a thread shows whether its
+	// call is one of 32 bits, whose numbers are other ones: it has no name then. It may be nil.
+	Code func(pid int, addr uint64, b []byte) error
 }
 
 // Read reads a process. The threads are counted by what they do, the most frequent
@@ -109,7 +114,25 @@ func (r *Reader) thread(pid, tid int, call func(int32) string) string {
 	if err != nil {
 		return Unknown // the rights, or a kernel without this file
 	}
-	return doing(text, call)
+	return doing(text, func(nr int32) string {
+		if r.narrow(pid, text) {
+			return ""
+		}
+		return call(nr)
+	})
+}
+
+// narrow reports whether a thread has made a call by another instruction than syscall, or one that
+// cannot be read. The last number of its file "syscall" is where it goes on.
+func (r *Reader) narrow(pid int, text []byte) bool {
+	if r.Code == nil {
+		return false
+	}
+	all := strings.Fields(string(text))
+	pc, err := strconv.ParseUint(all[len(all)-1], 0, 64)
+	var code [2]byte
+	size := uint64(len(code))
+	return err != nil || pc < size || r.Code(pid, pc-size, code[:]) != nil || callsite.EntryOf(elf.EM_X86_64, code[:]) != callsite.Own
 }
 
 // doing returns what a thread does by its file "syscall": "running", or the number of a

@@ -48,7 +48,7 @@ func reader(t *testing.T, proc string, call func(int32) string) Reader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Reader{r, call}
+	return Reader{Processes: r, Call: call}
 }
 
 // process writes the files of a process with these threads: state, and text of syscall.
@@ -102,6 +102,30 @@ func TestRead(t *testing.T) {
 	for _, pid := range []int{30, 40} {
 		if _, err := r.Read(pid); !errors.Is(err, ErrEnded) {
 			t.Error(pid, err)
+		}
+	}
+}
+
+// TestNarrow: a call by int $0x80, or by code that cannot be read, has another number than its name.
+func TestNarrow(t *testing.T) {
+	proc := t.TempDir()
+	auxv := string(binary.NativeEndian.AppendUint64(binary.NativeEndian.AppendUint64(nil, 6), 4096))
+	r := reader(t, proc, names)
+	r.Code = func(_ int, addr uint64, b []byte) error {
+		switch addr {
+		case 0x4ffe:
+			copy(b, "\x0f\x05")
+		case 0x5ffe:
+			copy(b, "\xcd\x80")
+		default:
+			return errors.New("no memory")
+		}
+		return nil
+	}
+	for pc, want := range map[string]string{"0x5000": "epoll_wait", "0x6000": "system call 232", "0x7000": "system call 232", "0x1": "system call 232", "x": "system call 232"} {
+		process(t, proc, 50, auxv, [2]string{"S", "232 0x4 0x7ffd 0x20 0x1388 0x0 0x0 0x7ffd00 " + pc})
+		if p, err := r.Read(50); err != nil || p.Do[0].What != want {
+			t.Errorf("at %s: %v, %v", pc, p, err)
 		}
 	}
 }

@@ -8,7 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ustack/filemap/compat"
 	"ustack/filemap/procmap"
+	"ustack/filemap/procmem"
 	"ustack/filemap/resolve"
 	"ustack/filemap/threadstate"
 	"ustack/tracefs/syscalls"
@@ -117,7 +119,7 @@ func (n *nothing) process(pid int) (does string, runs bool) {
 	if err != nil {
 		return fmt.Sprintf("PID %d: %v", pid, err), false
 	}
-	reader := threadstate.Reader{Processes: processes, Call: callNames()}
+	reader := threadstate.Reader{Processes: processes, Call: callNames(), Code: codeOf()}
 	p, err := reader.Read(pid)
 	switch {
 	case errors.Is(err, threadstate.ErrEnded):
@@ -164,6 +166,17 @@ func printable(name string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(name, "?"))
+}
+
+// codeOf returns how the code of a process is read, nil where all calls are numbered in one way.
+func codeOf() func(pid int, addr uint64, b []byte) error {
+	if runtime.GOARCH != "amd64" || !compat.Int80() {
+		return nil
+	}
+	memory := procmem.New(0)
+	return func(pid int, addr uint64, b []byte) error {
+		return memory.Read(pid, procmem.Part{Addr: addr, To: b})
+	}
 }
 
 // callNames returns the names of this machine's system calls.
