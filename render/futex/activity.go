@@ -408,7 +408,7 @@ func (a *activity) leaves(tl *timeline, state byte, stack int32, t tracefs.Time)
 	case 'S':
 		switch {
 		case !tl.waits && tl.raw.named():
-			return a.causes.of(blocker{call: tl.raw.nr, in: tl.raw.in}), min(tl.raw.at, t)
+			return a.causes.inside(&tl.raw, stack), min(tl.raw.at, t)
 		case !tl.waits:
 			return a.causes.sleepAt(causeCall, stack), t
 		case tl.on.proc == nil:
@@ -420,7 +420,7 @@ func (a *activity) leaves(tl *timeline, state byte, stack int32, t tracefs.Time)
 		case tl.raw.outside():
 			return causeOutside, min(tl.raw.at, t)
 		case !tl.waits && tl.raw.named():
-			return a.causes.of(blocker{call: tl.raw.nr, in: tl.raw.in}), min(tl.raw.at, t)
+			return a.causes.inside(&tl.raw, stack), min(tl.raw.at, t)
 		}
 		return a.causes.sleepAt(causeDisk, stack), t
 	case 'T', 't':

@@ -65,6 +65,8 @@ type Options struct {
 	// Programs shows where processes execute another program, or their numbers are
 	// used again, if the trace has no events of that; nil if nothing does.
 	Programs Programs
+	// Entries shows which system calls are numbered as those of 32 bits; it may be nil.
+	Entries stackset.Entries
 	// Gaps are the gaps of the whole trace, if it has been read before.
 	Gaps *Gaps
 	// Calls keeps all calls that wait for WaitCalls.
@@ -136,7 +138,7 @@ func (a *Analysis) connect(opt *Options) {
 	}
 	a.tasks = tasks{byTGID: make(map[int32]*process), most: opt.Threads, mappings: opt.Mappings, programs: opt.Programs,
 		losses: &a.losses, stop: a.calls.stop, release: a.calls.release, united: a.locks.moveLocks}
-	a.activity = activity{lines: make(map[int32]*timeline), causes: causes{numbers: make(map[blocker]int32), places: places{stacks: &a.stacks}}, most: opt.Threads, tasks: &a.tasks,
+	a.activity = activity{lines: make(map[int32]*timeline), causes: causes{numbers: make(map[blocker]int32), entries: opt.Entries, places: places{stacks: &a.stacks, depth: placeDepth}, made: places{stacks: &a.stacks, depth: 1}}, most: opt.Threads, tasks: &a.tasks,
 		priorities: priorities{activity: &a.activity}}
 	a.locks = locks{files: make(map[fileKey]*lock), others: [2]*lock{{}, {}}, most: opt.Locks, mappings: opt.Mappings, layouts: opt.Layouts, goHeap: opt.GoHeap,
 		stacks: &a.stacks, losses: &a.losses, tasks: &a.tasks, placings: &a.placings}

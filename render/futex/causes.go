@@ -1,12 +1,17 @@
 package futex
 
-import "ustack/tracefs/syscalls"
+import (
+	"ustack/render/stackset"
+	"ustack/tracefs/syscalls"
+)
 
 // causes numbers what threads wait for, from firstCause on.
 type causes struct {
 	blockers []blocker // by number
 	numbers  map[blocker]int32
 	places   places
+	made     places // the first frame only
+	entries  stackset.Entries
 	// sleeps are, by number less firstCause, what a blocker with a place is a cause of
 	// (blocker.cause), 0 for others: more of them are in the processor's cache than blockers.
 	sleeps []uint8
@@ -29,7 +34,7 @@ type recentCause struct {
 
 // recentSlot returns where in the table of recent ones a blocker is, if it is there.
 func (b *blocker) recentSlot() uint64 {
-	mixed := b.key.addr ^ uint64(uint32(b.at))<<32 ^ uint64(uint32(b.call))
+	mixed := b.key.addr ^ uint64(uint32(b.at))<<32 ^ uint64(uint32(b.call)) ^ uint64(uint32(b.made))<<16
 	return mixed * 0x9e3779b97f4a7c15 >> (64 - recentCauseBits)
 }
 
@@ -40,6 +45,8 @@ type blocker struct {
 	key  lockKey
 	call int32 // by table, if there is one
 	in   syscalls.Table
+	// made is the first stack that begins where the call is made, and 1; 0 if that is unknown.
+	made int32
 	// at is the stack of the place where a thread sleeps in a call that the trace does not
 	// have, and 1; 0 if it is none of these. cause is causeCall or causeDisk then.
 	at, cause int32
@@ -77,6 +84,17 @@ func (c *causes) number(b blocker) int32 {
 	c.blockers, c.sleeps = append(c.blockers, b), append(c.sleeps, uint8(b.cause))
 	c.numbers[b] = n
 	return n
+}
+
+// inside returns the number of a call that a thread is in, by raw_syscalls, which went off its
+// CPU with a stack.
+func (c *causes) inside(r *rawCall, stack int32) int32 {
+	return c.of(blocker{call: r.nr, in: r.in, made: c.made.stack(stack) + 1})
+}
+
+// numbering returns how the call is numbered that a thread was in.
+func (c *causes) numbering(b *blocker) syscalls.Table {
+	return c.places.stacks.Get(b.made-1).Numbering(b.in, c.entries)
 }
 
 // sleepAt returns the number of a sleep in a call that the trace does not have, by where the

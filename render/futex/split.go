@@ -396,7 +396,8 @@ func (u *underway) blockedOn(cause int32, t tracefs.Time, names **syscalls.Numbe
 		if *names == nil {
 			*names = syscalls.NewNumbers()
 		}
-		return b.blockedOn(*names, t)
+		in := u.rp.activity.causes.numbering(b)
+		return b.blockedOn((*names).Name(in, b.call), t)
 	}
 	one := BlockedOn{What: BlockedFutex, Address: b.key.addr, Time: t}
 	if l := b.proc.find().locks.get(b.key); l != nil {
@@ -406,12 +407,12 @@ func (u *underway) blockedOn(cause int32, t tracefs.Time, names **syscalls.Numbe
 }
 
 // blockedOn names the call in which a thread was blocked.
-func (b *blocker) blockedOn(names *syscalls.Numbers, t tracefs.Time) BlockedOn {
-	one := BlockedOn{What: BlockedCall, Call: names.Name(b.in, b.call), Time: t}
+func (b *blocker) blockedOn(name string, t tracefs.Time) BlockedOn {
+	one := BlockedOn{What: BlockedCall, Call: name, Time: t}
 	switch one.Call {
 	case "":
 		one.What = BlockedElsewhere
-	case "nanosleep", "clock_nanosleep":
+	case "nanosleep", "clock_nanosleep", "clock_nanosleep_time64":
 		one.What = BlockedSleep
 	}
 	return one

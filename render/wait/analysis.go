@@ -18,6 +18,8 @@ type Options struct {
 	// Machine is how system calls are numbered, NoTable if that is unknown: it is
 	// learnt from calls of futex then, which traces have by name.
 	Machine syscalls.Table
+	// Entries shows which calls are numbered otherwise; it may be nil.
+	Entries stackset.Entries
 	// AllCalls: the trace has all system calls. Some: it is of some processes, so that a
 	// thread that makes none is another's, of which the trace has a part.
 	AllCalls, Some bool
@@ -57,7 +59,7 @@ type Analysis struct {
 // New returns an empty Analysis.
 func New(opt Options) *Analysis {
 	opt.Stacks, opt.Threads, opt.Cells = cmp.Or(opt.Stacks, defaultStacks), cmp.Or(opt.Threads, defaultThreads), cmp.Or(opt.Cells, defaultCells)
-	a := &Analysis{calls: newCalls(opt.Machine), all: opt.AllCalls, some: opt.Some}
+	a := &Analysis{calls: newCalls(opt.Machine, opt.Entries), all: opt.AllCalls, some: opt.Some}
 	a.stacks.Init(opt.Stacks)
 	a.threads = threads{all: make(map[int32]*thread), most: opt.Threads}
 	a.table = newTable(opt.Cells)

@@ -1,6 +1,9 @@
 package wait
 
-import "ustack/tracefs/syscalls"
+import (
+	"ustack/render/stackset"
+	"ustack/tracefs/syscalls"
+)
 
 // callID is what a thread waits in: the number of a system call, or one of the numbers
 // below.
@@ -24,6 +27,13 @@ const (
 	stopped
 	// namedCall is the first number, downwards, of calls that the trace has names of.
 	namedCall
+)
+
+// Numbers that stand for calls of other numberings than the machine's, by place: see calls.at.
+const (
+	narrowCall callID = 1 << 20 // and the number, of a 32-bit program of x86
+	otherCall  callID = 2 << 20 // and the number: how it is numbered is unknown
+	callNumber        = narrowCall - 1
 )
 
 // Kind is what a thread waits for, in general.
@@ -79,12 +89,12 @@ var kindCalls = [kindCount][]string{
 		"io_submit", "io_getevents", "io_pgetevents", "io_uring_enter"},
 	Socket: {"connect", "accept", "accept4", "sendto", "recvfrom", "sendmsg", "recvmsg", "sendmmsg", "recvmmsg", "socket", "socketpair",
 		"bind", "listen", "shutdown", "getsockopt", "setsockopt", "getsockname", "getpeername"},
-	Poll:   {"poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "epoll_pwait2"},
-	Futex:  {"futex", "futex_wait", "futex_waitv", "futex_wake", "futex_requeue"},
+	Poll:   {"poll", "ppoll", "ppoll_time64", "select", "_newselect", "pselect6", "pselect6_time64", "epoll_wait", "epoll_pwait", "epoll_pwait2"},
+	Futex:  {"futex", "futex_time64", "futex_wait", "futex_waitv", "futex_wake", "futex_requeue"},
 	Lock:   {"flock", "fcntl"},
 	IPC:    {"semop", "semtimedop", "semget", "semctl", "msgsnd", "msgrcv", "msgget", "msgctl", "mq_timedsend", "mq_timedreceive", "mq_open"},
-	Child:  {"wait4", "waitid"},
-	Sleep:  {"nanosleep", "clock_nanosleep"},
+	Child:  {"wait4", "waitpid", "waitid"},
+	Sleep:  {"nanosleep", "clock_nanosleep", "clock_nanosleep_time64"},
 	Signal: {"pause", "rt_sigsuspend", "rt_sigtimedwait"},
 	Memory: {"mmap", "munmap", "mremap", "mprotect", "brk", "madvise", "mlock", "mlock2", "munlock", "mlockall", "munlockall", "mincore",
 		"process_madvise", "migrate_pages", "move_pages", "mbind"},
@@ -96,15 +106,16 @@ type calls struct {
 	numbers *syscalls.Numbers
 	kinds   map[string]Kind
 	machine syscalls.Table
-	named   []string // from namedCall on
+	entries stackset.Entries // may be nil
+	named   []string         // from namedCall on
 	byName  map[string]callID
 }
 
 // maxNamed bounds the names that a trace has.
 const maxNamed = 1024
 
-func newCalls(machine syscalls.Table) calls {
-	c := calls{numbers: syscalls.NewNumbers(), kinds: make(map[string]Kind), machine: machine, byName: make(map[string]callID)}
+func newCalls(machine syscalls.Table, entries stackset.Entries) calls {
+	c := calls{entries: entries, numbers: syscalls.NewNumbers(), kinds: make(map[string]Kind), machine: machine, byName: make(map[string]callID)}
 	for k, names := range kindCalls {
 		for _, name := range names {
 			c.kinds[name] = Kind(k)
@@ -134,9 +145,35 @@ func (c *calls) learn(futex int32) {
 	}
 }
 
+// at returns what stands for a call that is made where a stack begins.
+func (c *calls) at(id callID, s *stackset.Stack) callID {
+	if id < 0 {
+		return id
+	}
+	switch s.Numbering(c.machine, c.entries) {
+	case c.machine:
+		return id
+	case syscalls.I386:
+		return narrowCall + id
+	}
+	return otherCall + id
+}
+
+// number returns the number of a call that at has returned.
+func (id callID) number() callID {
+	if id < 0 {
+		return id
+	}
+	return id & callNumber
+}
+
 // name returns the name of a call, "" if it is unknown.
 func (c *calls) name(id callID) string {
 	switch {
+	case id >= otherCall:
+		return ""
+	case id >= narrowCall:
+		return c.numbers.Name(syscalls.I386, int32(id-narrowCall))
 	case id >= 0:
 		return c.numbers.Name(c.machine, int32(id))
 	case id <= namedCall:

@@ -132,6 +132,7 @@ func (b *builder) add(k cellKey, s *Sum) {
 	if k.tid != 0 {
 		b.threads[k.tid] = true
 	}
+	k.id = b.a.calls.at(k.id, b.a.stacks.Get(k.stack))
 	g := b.group(k)
 	if k.doubt {
 		for _, d := range []*Doubt{&b.doubt, &g.doubt} {
@@ -303,7 +304,7 @@ func (b *builder) row(g *group) *Row {
 		if b.v.By == ByWaker || b.v.By == ByThread {
 			continue // their waits are only a part of the site's
 		}
-		if x := b.a.table.sites[k]; x != nil && b.whole() {
+		if x := b.a.table.sites[siteKey{k.id.number(), k.stack}]; x != nil && b.whole() {
 			d.Merge(&x.durations)
 			if longest == nil || x.longest.length() > longest.length() {
 				longest = &x.longest
@@ -381,7 +382,7 @@ func (c *calls) why(id callID) Why {
 		return LostCall
 	case id == callUnpaired:
 		return Unpaired
-	case id == callNarrow:
+	case id == callNarrow, id >= otherCall:
 		return Narrow
 	}
 	return Unnumbered

@@ -35,6 +35,8 @@ type Live struct {
 	Start *live.Start
 	A     Analysis           // nil before Open and after End
 	Names *symbolize.Symbols // nil without --symbols
+	// Entries shows which calls are of 32 bits, from Begin until Finish.
+	Entries *symbolize.Entries
 
 	out     io.WriteCloser // where the report goes
 	interim *display.Interim
@@ -53,6 +55,9 @@ func (o *Live) Begin(start *live.Start, to profile.Format) (err error) {
 		o.Stdout = o.out
 	}
 	if o.Names, err = o.Symbols.OpenLive(start.Since); err != nil {
+		return err
+	}
+	if o.Entries, err = symbolize.NewEntries(symbolize.Options{Since: start.Since}); err != nil {
 		return err
 	}
 	o.interim = display.New(o.Stdout, o.Interval)
@@ -104,6 +109,7 @@ func (o *Live) Finish(report func(io.Writer) error) (err error) {
 	if cerr := o.out.Close(); cerr != nil {
 		err = errors.Join(err, fmt.Errorf("writing the output: %w", cerr))
 	}
+	o.Entries.Close()
 	if o.A = nil; o.Names != nil {
 		o.Names.Close()
 	}

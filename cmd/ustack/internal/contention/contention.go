@@ -96,8 +96,12 @@ func writeNotes(w io.Writer, r *futex.Report, eachWait bool) {
 
 // Read analyses a saved trace.
 func (o *Output) Read(from *saved.Options, stdin io.Reader, stderr io.Writer) (*futex.Analysis, error) {
+	entries, err := symbolize.NewEntries(symbolize.Options{Sysroot: from.Sysroot})
+	if err != nil {
+		return nil, err
+	}
 	read := analysis.Saved[*futex.Analysis]{From: from, Drop: (*futex.Analysis).DropCalls, New: func(trace *saved.Trace, gaps *lost.Gaps) *futex.Analysis {
-		opt := futex.Options{Calls: o.eachWait(), Impact: o.Impact, Order: o.View.Sort == "auto", GoHeap: redact.IsGoHeap, Gaps: gaps}
+		opt := futex.Options{Calls: o.eachWait(), Impact: o.Impact, Order: o.View.Sort == "auto", GoHeap: redact.IsGoHeap, Gaps: gaps, Entries: entries}
 		o.Clock = trace.Clock()
 		if ev := trace.Dump(); ev != nil {
 			opt.Mappings = ev

@@ -55,7 +55,7 @@ func (o *Live) Open(start *live.Start) (needs live.Needs, err error) {
 
 // NewAnalysis returns another analysis of this trace, after Open. calls has it keep each wait.
 func (o *Live) NewAnalysis(calls bool) *futex.Analysis {
-	opt := futex.Options{Calls: calls, Impact: o.out.Impact, Order: o.out.View.Sort == "auto"}
+	opt := futex.Options{Calls: calls, Entries: o.Entries, Impact: o.out.Impact, Order: o.out.View.Sort == "auto"}
 	if p := o.Start.Processes; p != nil {
 		opt.Mappings, opt.SharedLate, opt.Programs = p, true, p
 		if o.Names != nil || o.Start.Saved { // a replay may name locks

@@ -12,6 +12,7 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
+	"ustack/filemap/symbolize"
 	"ustack/render/futex"
 	futexreport "ustack/render/futex/report"
 	"ustack/render/lost"
@@ -90,8 +91,12 @@ func (places) Variable(filemap.Layout, uint64) *symbol.Variable { return nil }
 
 // read reads the trace.
 func (s *Source) read(stdin io.Reader, stderr io.Writer, events *events) (*futex.Analysis, error) {
+	entries, err := symbolize.NewEntries(symbolize.Options{Sysroot: s.From.Sysroot})
+	if err != nil {
+		return nil, err
+	}
 	read := analysis.Saved[*reader]{From: s.From, Text: true, Drop: func(r *reader) { r.DropCalls() }, New: func(trace *saved.Trace, gaps *lost.Gaps) *reader {
-		opt := futex.Options{Calls: true, GoHeap: redact.IsGoHeap, Gaps: gaps}
+		opt := futex.Options{Calls: true, GoHeap: redact.IsGoHeap, Gaps: gaps, Entries: entries}
 		if ev := trace.Dump(); ev != nil {
 			opt.Mappings = ev
 			if s.From.Symbols {

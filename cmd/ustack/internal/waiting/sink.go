@@ -49,7 +49,7 @@ func (o *Live) Open(start *live.Start) (needs live.Needs, err error) {
 	if err := o.Begin(start, o.out.Profile); err != nil {
 		return needs, err
 	}
-	o.a = wait.New(wait.Options{Machine: machine(), AllCalls: o.all(), Some: o.some})
+	o.a = wait.New(wait.Options{Machine: machine(), Entries: o.Entries, AllCalls: o.all(), Some: o.some})
 	o.A = o.a
 	return o.Needs(o.out.Brief), nil
 }

@@ -46,8 +46,12 @@ var ErrNone = errors.New("no waits")
 
 // Read analyses a saved trace.
 func (o *Output) Read(from *saved.Options, stdin io.Reader, stderr io.Writer) (*wait.Analysis, error) {
+	entries, err := symbolize.NewEntries(symbolize.Options{Sysroot: from.Sysroot})
+	if err != nil {
+		return nil, err
+	}
 	read := analysis.Saved[*wait.Analysis]{From: from, New: func(_ *saved.Trace, gaps *lost.Gaps) *wait.Analysis {
-		return wait.New(wait.Options{Gaps: gaps})
+		return wait.New(wait.Options{Gaps: gaps, Entries: entries})
 	}}
 	return read.Read(stdin, stderr)
 }
