@@ -19,6 +19,7 @@ func (*Begin) isMapped(path, id string, st *syscall.Stat_t) (doubted func() bool
 	return nil, false
 }
 
+// staysMapped refuses all files: that no process maps another one is not known.
 func (*Begin) staysMapped(path, id string, st *syscall.Stat_t, same, unchanged func() bool) (doubted func() bool, ok bool) {
-	return nil, true
+	return nil, false
 }
