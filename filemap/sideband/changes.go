@@ -219,7 +219,7 @@ func (c *calls) moving(r *perf.Record, v []uint64) {
 		m.at = v[4]
 	}
 	if c.restOfHuge(r, m); m.fixed {
-		size := procmap.Huge(m.from|m.at, m.to)
+		size := m.takes(m.to)
 		m.parts = append(m.parts, c.hadBetween(r, m.at, m.at+size)...)
 		c.unmapped(r, m.at, size)
 		c.takeoff(r, moving, m.at, m.at+size)
@@ -238,7 +238,7 @@ func (c *calls) moving(r *perf.Record, v []uint64) {
 // restOfHuge makes unknown what an mremap may take beside what it names: the rest of a huge
 // page.
 func (c *calls) restOfHuge(r *perf.Record, m *move) {
-	from, end := m.from+m.size, m.from+procmap.Huge(m.from|m.at, m.size)
+	from, end := m.from+m.size, m.from+m.takes(m.size)
 	if from >= end {
 		return
 	}
@@ -260,7 +260,7 @@ func (c *calls) moved(r *perf.Record, ret uint64) {
 	case isError(ret) && ok:
 		c.untracked(r, m.parts)
 		if m.fixed {
-			c.unknown(r, m.at, m.to) // of several mappings the first can be there
+			c.unknown(r, m.at, m.takes(m.to)) // of several mappings the first can be there
 		}
 		return
 	case isError(ret):
@@ -278,7 +278,7 @@ func (c *calls) moved(r *perf.Record, ret uint64) {
 	} else {
 		c.unknown(r, ret, m.to) // another thread may have put something there
 	}
-	if size := procmap.Huge(m.from|m.at, m.to); m.fixed && size > m.to {
+	if size := m.takes(m.to); m.fixed && size > m.to {
 		c.unknown(r, ret+m.to, size-m.to) // it has gone only if this was a huge page
 	}
 	if !quiet {
@@ -312,7 +312,7 @@ func (c *calls) unfinished(r *perf.Record) {
 		c.unknown(r, m.from, max(m.size, m.to))
 	}
 	if m.fixed {
-		c.unknown(r, m.at, procmap.Huge(m.from|m.at, m.to))
+		c.unknown(r, m.at, m.takes(m.to))
 	}
 }
 
@@ -328,6 +328,14 @@ func (c *calls) mappedAgain(r *perf.Record, m *procmap.Mapping) {
 	if c.watchFile != nil {
 		c.watchFile(r.PID, m, r.Time)
 	}
+}
+
+// takes returns up to how much memory the call takes of a size, where huge pages are.
+func (m *move) takes(size uint64) uint64 {
+	if !m.fixed {
+		return procmap.Huge(m.from, size)
+	}
+	return procmap.HugeMove(m.from, m.at, size)
 }
 
 // sourceEnd returns where what is moved ends. With size 0 the mapping stays and

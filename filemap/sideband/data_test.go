@@ -24,9 +24,10 @@ const (
 // taken to be there once data is.
 func TestDataOverCode(t *testing.T) {
 	for what, replace := range map[string]func(t *testing.T, code func(at unsafe.Pointer)) unsafe.Pointer{
-		"huge page":       underHugePage,
-		"io_destroy":      inRing,
-		"moved huge page": underMovedPage,
+		"huge page":                            underHugePage,
+		"io_destroy":                           inRing,
+		"moved huge page":                      underMovedPage,
+		"huge page moved with another mapping": underPageMovedWith,
 		"mprotect": func(t *testing.T, code func(unsafe.Pointer)) unsafe.Pointer {
 			at := reserve(t, page)
 			code(at)
@@ -101,6 +102,28 @@ func underMovedPage(t *testing.T, code func(at unsafe.Pointer)) unsafe.Pointer {
 	_, err := unix.MremapPtr(first, page, to, page, unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED)
 	if errors.Is(err, unix.EINVAL) {
 		t.Skip("the kernel moves no huge pages (before Linux 5.16)")
+	}
+	check(t, err)
+	return at
+}
+
+// underPageMovedWith moves a small mapping and a huge page after it over code, by a length of less.
+func underPageMovedWith(t *testing.T, code func(at unsafe.Pointer)) unsafe.Pointer {
+	area := reserve(t, 4*hugePage)
+	first := unsafe.Add(area, -uintptr(area)&(hugePage-1))
+	from := unsafe.Add(first, 2*hugePage)
+	if _, err := unix.MmapPtr(-1, 0, from, hugePage, rw, hugeFlags); err != nil {
+		t.Skipf("no huge pages of 2 MiB here: %v", err)
+	}
+	before := -page
+	_, err := unix.MmapPtr(-1, 0, unsafe.Add(from, before), page, rw, unix.MAP_PRIVATE|unix.MAP_FIXED|unix.MAP_ANON)
+	check(t, err)
+	to := unsafe.Add(first, hugePage)
+	at := unsafe.Add(to, hugePage/2)
+	code(at)
+	_, err = unix.MremapPtr(unsafe.Add(from, before), 2*page, unsafe.Add(to, before), 2*page, unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED)
+	if errors.Is(err, unix.EFAULT) {
+		t.Skip("the kernel moves one mapping at a time (before Linux 6.17)")
 	}
 	check(t, err)
 	return at

@@ -80,11 +80,11 @@ func newFlight(e *Event) flight {
 	case Move:
 		const fixed = 2 // MREMAP_FIXED
 		from := procmap.Untagged(a[0])
-		addrs := from
+		takes := func(size uint64) uint64 { return procmap.Huge(from, size) }
 		if a[3]&fixed != 0 {
-			addrs |= a[4]
+			takes = func(size uint64) uint64 { return procmap.HugeMove(from, a[4], size) }
 		}
-		f.old, f.size, f.cuts = pages(from, procmap.Huge(addrs, max(a[1], a[2]))), procmap.Huge(addrs, a[2]), true
+		f.old, f.size, f.cuts = pages(from, takes(max(a[1], a[2]))), takes(a[2]), true
 		f.spans = []span{f.old}
 		if a[3]&fixed != 0 {
 			f.spans = append(f.spans, pages(a[4], f.size))

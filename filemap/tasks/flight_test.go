@@ -19,6 +19,7 @@ func TestHugeFlights(t *testing.T) {
 		"huge":      {Event{Kind: Map, Args: [5]uint64{at, page, rx, unix.MAP_FIXED | unix.MAP_ANON | unix.MAP_HUGETLB}}, []uint64{at, at + beside}, nil},
 		"anonymous": {Event{Kind: Map, Args: [5]uint64{at, page, rx, unix.MAP_FIXED | unix.MAP_ANON}}, []uint64{at}, []uint64{at + beside}},
 		"move":      {Event{Kind: Move, Args: [5]uint64{at, page, page, 3, to}}, []uint64{at, at + beside, to, to + beside}, nil},
+		"last":      {Event{Kind: Move, Args: [5]uint64{at - page, 2 * page, 2 * page, 3, to - page}}, []uint64{at - page, at + beside, to - page, to + beside}, nil},
 		"aside":     {Event{Kind: Move, Args: [5]uint64{at + page, page, page, 3, to}}, []uint64{at + page, to}, []uint64{at + beside, to + beside}},
 	} {
 		f := newFlight(&test.e)
