@@ -95,10 +95,10 @@ func (a *aioRings) size(pids []int, at uint64) (size uint64) {
 	return cmp.Or(size, ringReach)
 }
 
-// moved notes that something was moved to an address (mremap): it may be another ring.
-func (a *aioRings) moved(pids []int, at uint64) {
+// moved notes that something was moved between two addresses (mremap): other rings may be there.
+func (a *aioRings) moved(pids []int, start, end uint64) {
 	for _, pid := range pids {
-		delete(a.by[pid], at)
+		maps.DeleteFunc(a.by[pid], func(at, _ uint64) bool { return start <= at && at < end })
 	}
 }
 

@@ -261,17 +261,18 @@ func (c *calls) moved(r *perf.Record, ret uint64) {
 		c.untracked(r, m.parts)
 		if m.fixed {
 			c.unknown(r, m.at, m.takes(m.to)) // of several mappings the first can be there
+			c.carried(r, m, m.at)
 		}
 		return
 	case isError(ret):
 		return // of what is not known
 	}
-	c.aio.moved(c.sharers(r.PID), ret)
 	if !ok {
+		c.aio.moved(c.sharers(r.PID), ret, math.MaxUint64)
 		c.unknown(r, ret, math.MaxUint64) // how much it is neither
 		return
 	}
-	c.markMoved(r, m, ret)
+	c.carried(r, m, ret)
 	quiet := !m.disturbed && m.pid == r.PID && m.space == c.history.Spaces.Space(r.PID)
 	if quiet || !m.met && len(m.parts) == 0 && len(c.history.codeBetween(r.PID, ret, ret+m.to, r.Time)) == 0 {
 		c.unmapped(r, ret, m.to)
@@ -327,6 +328,16 @@ func (c *calls) mappedAgain(r *perf.Record, m *procmap.Mapping) {
 	c.history.mapped(r.PID, m, r.Time)
 	if c.watchFile != nil {
 		c.watchFile(r.PID, m, r.Time)
+	}
+}
+
+// carried notes what goes with all that an mremap may have taken to a place, or copied there: rings,
+// and marks.
+func (c *calls) carried(r *perf.Record, m *move, to uint64) {
+	end := to + m.takes(m.to)
+	c.aio.moved(c.sharers(r.PID), to, end)
+	if c.withheld.has(r.PID, m.from, m.sourceEnd()) {
+		c.mark(r, taken{to, end})
 	}
 }
 

@@ -97,6 +97,14 @@ func TestUnseenChanges(t *testing.T) {
 			s.calls(moved, parent, parent, movedTo)
 			s.fork(heir, parent)
 		}, heir, movedTo, false},
+		"marked, and moved by a call that fails at another mapping": {func(s *steps) {
+			s.code(parent, parent, codeAt)
+			s.calls(withholding, parent, parent, codeAt, codeSize)
+			s.calls(moving, parent, parent, codeAt, 2*codeSize, 2*codeSize, unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED, movedTo)
+			s.calls(moved, parent, parent, failed(unix.EFAULT))
+			s.code(parent, parent, movedTo) // as the process has it, when it is asked
+			s.fork(heir, parent)
+		}, heir, movedTo, false},
 		"only moved": {func(s *steps) {
 			s.code(parent, parent, codeAt)
 			s.calls(moving, parent, parent, codeAt, codeSize, codeSize, unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED, movedTo)
@@ -150,6 +158,8 @@ func TestUnseenChanges(t *testing.T) {
 			s.code(parent, parent, codeAt)
 			s.calls(ringEnd, parent, parent, codeAt-page)
 		}, parent, codeAt, false},
+		"in a ring that came after another mapping to where a smaller one was": {func(s *steps) { smallRingMoved(s, movedTo-page) }, parent, movedTo + page, false},
+		"in a ring that came there by a call that fails at another mapping":    {func(s *steps) { smallRingMoved(s, failed(unix.EFAULT)) }, parent, movedTo + page, false},
 		"under a segment at an address that is rounded": {func(s *steps) {
 			s.code(parent, parent, codeAt)
 			s.calls(attachOver, parent, parent, codeAt+page/2)
@@ -165,6 +175,27 @@ func TestUnseenChanges(t *testing.T) {
 			t.Errorf("%s: it counts as there: %v, %+v", name, ok, p.Mapping)
 		}
 	}
+}
+
+// failed is what a call returns that fails.
+func failed(e unix.Errno) uint64 { return -uint64(e) }
+
+// smallRingMoved has a process move a page and a ring to where a small one was, map code over that,
+// and destroy it.
+func smallRingMoved(s *steps, ret uint64) {
+	ring := func(at, size uint64) {
+		s.calls(ringBegin, parent, parent)
+		s.data(parent, parent, at, size)
+		s.calls(ringBegun, parent, parent)
+	}
+	const size = 2 * codeSize
+	ring(movedTo, page)
+	s.calls(ringEnd, parent, parent, movedTo)
+	ring(codeAt, size)
+	s.calls(moving, parent, parent, codeAt-page, page+size, page+size, unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED, movedTo-page)
+	s.calls(moved, parent, parent, ret)
+	s.code(parent, parent, movedTo+page)
+	s.calls(ringEnd, parent, parent, movedTo)
 }
 
 // TestUnseenBounded: processes that share memory with others, without end, take bounded room,

@@ -56,6 +56,11 @@ func (w *withheld) shared(parent, child int) (forgotten bool) {
 	return forgotten
 }
 
+// has reports whether something that a process has between two addresses was marked.
+func (w *withheld) has(pid int, start, end uint64) bool {
+	return slices.ContainsFunc(w.by[pid], func(t taken) bool { return t.start < end && start < t.end })
+}
+
 // forget forgets the ranges of a process, which has executed a program or ended.
 func (w *withheld) forget(pid int) { delete(w.by, pid) }
 
@@ -76,16 +81,6 @@ func (c *calls) mark(r *perf.Record, t taken) {
 			c.loseSoft(int(r.CPU), 0, r.Time, r.Time)
 		}
 	})
-}
-
-// markMoved notes that mremap has moved a range, or copied it, whose marks go with it.
-func (c *calls) markMoved(r *perf.Record, m *move, to uint64) {
-	for _, t := range c.withheld.by[r.PID] {
-		if t.start < m.sourceEnd() && m.from < t.end {
-			c.mark(r, taken{to, to + m.to})
-			return
-		}
-	}
 }
 
 // withholdAny notes that a process marks ranges that the record does not name.
