@@ -105,6 +105,15 @@ func TestUnseenChanges(t *testing.T) {
 			s.code(parent, parent, movedTo) // as the process has it, when it is asked
 			s.fork(heir, parent)
 		}, heir, movedTo, false},
+		"marked, and moved as a huge page": {func(s *steps) {
+			const from, to, huge = 4 << 20, 8 << 20, 2 << 20
+			s.code(parent, parent, from)
+			s.calls(withholding, parent, parent, from, huge)
+			s.calls(moving, parent, parent, from, page, page, unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED, to)
+			s.calls(moved, parent, parent, to)
+			s.code(parent, parent, to+huge/2) // as the process has it, when it is asked
+			s.fork(heir, parent)
+		}, heir, 9 << 20, false},
 		"only moved": {func(s *steps) {
 			s.code(parent, parent, codeAt)
 			s.calls(moving, parent, parent, codeAt, codeSize, codeSize, unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED, movedTo)
