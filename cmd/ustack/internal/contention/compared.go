@@ -12,6 +12,7 @@ import (
 
 	"ustack/cmd/ustack/internal/saved"
 	"ustack/cmd/ustack/internal/symbols"
+	"ustack/filemap/symbolize"
 	"ustack/render/futex"
 	"ustack/render/futex/diff"
 	"ustack/tracefs/input"
@@ -81,7 +82,12 @@ func mayBeReport(name string) (bool, error) {
 // readTrace analyses a trace.
 func readTrace(from *saved.Options, names *symbols.Options, stdin io.Reader, stderr io.Writer) (*diff.Report, error) {
 	var o Output
-	a, err := o.Read(from, stdin, stderr)
+	entries, err := symbolize.NewEntries(symbolize.Options{Sysroot: from.Sysroot})
+	if err != nil {
+		return nil, err
+	}
+	defer entries.Close()
+	a, err := o.Read(from, entries, stdin, stderr)
 	if err != nil {
 		return nil, err
 	}

@@ -23,6 +23,7 @@ import (
 	"ustack/render/perfetto"
 	"ustack/render/profile"
 	"ustack/render/redact"
+	"ustack/render/stackset"
 )
 
 // Output is what the report shows, and how it is written: as text, without more.
@@ -94,12 +95,8 @@ func writeNotes(w io.Writer, r *futex.Report, eachWait bool) {
 	}
 }
 
-// Read analyses a saved trace.
-func (o *Output) Read(from *saved.Options, stdin io.Reader, stderr io.Writer) (*futex.Analysis, error) {
-	entries, err := symbolize.NewEntries(symbolize.Options{Sysroot: from.Sysroot})
-	if err != nil {
-		return nil, err
-	}
+// Read analyses a saved trace. The analysis needs the entries, which may be nil, until its last report.
+func (o *Output) Read(from *saved.Options, entries stackset.Entries, stdin io.Reader, stderr io.Writer) (*futex.Analysis, error) {
 	read := analysis.Saved[*futex.Analysis]{From: from, Drop: (*futex.Analysis).DropCalls, New: func(trace *saved.Trace, gaps *lost.Gaps) *futex.Analysis {
 		opt := futex.Options{Calls: o.eachWait(), Impact: o.Impact, Order: o.View.Sort == "auto", GoHeap: redact.IsGoHeap, Gaps: gaps, Entries: entries}
 		o.Clock = trace.Clock()
@@ -126,7 +123,12 @@ func (o *Output) Run(from *saved.Options, opt *symbols.Options, stdin io.Reader,
 	if err := output.CheckProfile(stdout, o.Profile); err != nil {
 		return err
 	}
-	a, err := o.Read(from, stdin, stderr)
+	entries, err := symbolize.NewEntries(symbolize.Options{Sysroot: from.Sysroot})
+	if err != nil {
+		return err
+	}
+	defer entries.Close()
+	a, err := o.Read(from, entries, stdin, stderr)
 	if a == nil || err != nil && !a.Seen() {
 		return err
 	}

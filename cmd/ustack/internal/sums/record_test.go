@@ -65,7 +65,7 @@ func simulating(t *testing.T, src *simulated, dir string, ring recorder.RingOpti
 func read(t *testing.T, name string) *futex.Report {
 	t.Helper()
 	var out contention.Output
-	a, err := out.Read(&saved.Options{Files: []string{name}, Quiet: true}, nil, io.Discard)
+	a, err := out.Read(&saved.Options{Files: []string{name}, Quiet: true}, nil, nil, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

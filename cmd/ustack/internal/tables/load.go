@@ -54,7 +54,12 @@ func (r *reader) Batch(h *resolve.Pending) error {
 // answer from it would be wrong.
 func (s *Source) Load(stdin io.Reader, stderr io.Writer, to Sink) (*Loaded, error) {
 	events := newEvents(to)
-	a, err := s.read(stdin, stderr, events)
+	entries, err := symbolize.NewEntries(symbolize.Options{Sysroot: s.From.Sysroot})
+	if err != nil {
+		return nil, err
+	}
+	defer entries.Close()
+	a, err := s.read(entries, stdin, stderr, events)
 	if err != nil {
 		if a != nil {
 			a.DropCalls()
@@ -89,12 +94,8 @@ type places struct{ futex.Variables }
 // Variable implements futex.Variables.
 func (places) Variable(filemap.Layout, uint64) *symbol.Variable { return nil }
 
-// read reads the trace.
-func (s *Source) read(stdin io.Reader, stderr io.Writer, events *events) (*futex.Analysis, error) {
-	entries, err := symbolize.NewEntries(symbolize.Options{Sysroot: s.From.Sysroot})
-	if err != nil {
-		return nil, err
-	}
+// read reads the trace. The analysis needs the entries until its last report.
+func (s *Source) read(entries *symbolize.Entries, stdin io.Reader, stderr io.Writer, events *events) (*futex.Analysis, error) {
 	read := analysis.Saved[*reader]{From: s.From, Text: true, Drop: func(r *reader) { r.DropCalls() }, New: func(trace *saved.Trace, gaps *lost.Gaps) *reader {
 		opt := futex.Options{Calls: true, GoHeap: redact.IsGoHeap, Gaps: gaps, Entries: entries}
 		if ev := trace.Dump(); ev != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -90,6 +91,27 @@ func load(t testing.TB, from saved.Options, text string) *memory {
 		t.Fatalf("%q: %v", from.Files, err)
 	}
 	return m
+}
+
+// TestLoadCloses: nothing stays open of a trace that was loaded.
+func TestLoadCloses(t *testing.T) {
+	const dir = "/proc/self/fd"
+	open := func() int {
+		list, err := os.ReadDir(dir)
+		if err != nil {
+			t.Skipf("no %s: %v", dir, err)
+		}
+		return len(list)
+	}
+	root, text := t.TempDir(), "               a-1       [000] .....     1.000000: sys_futex(uaddr: 0x1000, op: 0x80, val: 2, utime: 0, uaddr2: 0, val3: 0)\n"
+	load(t, saved.Options{Files: []string{"-"}, Sysroot: root}, text)
+	before := open()
+	for range 8 {
+		load(t, saved.Options{Files: []string{"-"}, Sysroot: root}, text)
+	}
+	if n := open() - before; n >= 8 {
+		t.Errorf("%d more files are open", n)
+	}
 }
 
 // capture is a trace with its text.

@@ -44,12 +44,8 @@ func (o *Output) Check() error {
 // ErrNone: a trace has no switches of threads that wait.
 var ErrNone = errors.New("no waits")
 
-// Read analyses a saved trace.
-func (o *Output) Read(from *saved.Options, stdin io.Reader, stderr io.Writer) (*wait.Analysis, error) {
-	entries, err := symbolize.NewEntries(symbolize.Options{Sysroot: from.Sysroot})
-	if err != nil {
-		return nil, err
-	}
+// read analyses a saved trace. The analysis needs the entries until its last report.
+func (o *Output) read(from *saved.Options, entries *symbolize.Entries, stdin io.Reader, stderr io.Writer) (*wait.Analysis, error) {
 	read := analysis.Saved[*wait.Analysis]{From: from, New: func(_ *saved.Trace, gaps *lost.Gaps) *wait.Analysis {
 		return wait.New(wait.Options{Gaps: gaps, Entries: entries})
 	}}
@@ -92,7 +88,12 @@ func (o *Output) Run(from *saved.Options, opt *symbols.Options, stdin io.Reader,
 	if err := output.CheckProfile(stdout, o.Profile); err != nil {
 		return err
 	}
-	a, err := o.Read(from, stdin, stderr)
+	entries, err := symbolize.NewEntries(symbolize.Options{Sysroot: from.Sysroot})
+	if err != nil {
+		return err
+	}
+	defer entries.Close()
+	a, err := o.read(from, entries, stdin, stderr)
 	if a == nil || err != nil && !a.Seen() {
 		return err
 	}
