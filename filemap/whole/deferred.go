@@ -220,7 +220,7 @@ func (s *Stage) arrivals(b *tracefs.Batch, c *Counts) {
 		r := &b.Records[a.record]
 		c.Waits++
 		if len(a.trip.frames) == 0 {
-			c.Alone++
+			s.alone(a.trip.began, c)
 			continue
 		}
 		t, _ := b.Exact(r)

@@ -51,6 +51,7 @@ func (s *Stage) replace(b *tracefs.Batch) {
 	s.count.ReleasesWhole += c.ReleasesWhole
 	s.count.Kept += c.Kept
 	s.count.Alone += c.Alone
+	s.count.Missed += c.Missed
 	s.count.Short += c.Short
 	s.count.Contradicted += c.Contradicted
 	s.count.Dropped = s.trips.dropped

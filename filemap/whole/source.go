@@ -96,9 +96,8 @@ type Source struct {
 	lost    atomic.Uint64
 	total   atomic.Uint64
 	pauses  atomic.Uint64
-	missed  atomic.Uint64 // waits without a sample while sampling had paused
-	bytes   atomic.Int64  // of a copy
-	fixed   bool          // that stays
+	bytes   atomic.Int64 // of a copy
+	fixed   bool         // that stays
 	calls   *bounded.Calls
 	held    bool // a thread is in the middle of an exec that does not end: all are sampled
 }
@@ -143,7 +142,10 @@ func (s *Source) open() error {
 	if err != nil {
 		return err
 	}
-	s.sampler, s.pace.paused = sampler, false
+	if s.sampler = sampler; s.pace.paused {
+		s.pace.paused = false
+		s.rests.end(s.opt.Now())
+	}
 	s.bytes.Store(int64(s.growth.size))
 	return nil
 }
@@ -162,7 +164,7 @@ func (s *Source) Read() tracefs.Time {
 		s.Sample(p)
 	}, func(l perf.Loss) { s.lost.Add(l.Records) })
 	s.total.Add(uint64(n))
-	s.pace.sampled += n
+	s.pace.sampled, s.pace.until = s.pace.sampled+n, until
 	return until
 }
 
@@ -180,11 +182,7 @@ func (s *Source) rest() {
 
 // Give gives stacks of a batch the frames that samples prove, see Stage.Batch.
 func (s *Source) Give(b *tracefs.Batch, samplesUntil tracefs.Time) {
-	alone := s.Counts().Alone
 	s.Batch(b, samplesUntil)
-	if s.pace.paused {
-		s.missed.Add(s.Counts().Alone - alone)
-	}
 	s.grow()
 	last := lastTime(b)
 	s.bound(last)
@@ -255,7 +253,9 @@ func (s *Source) bound(last tracefs.Time) {
 	case s.pace.step(now, late, s.opt.PerSecond/windows) == was:
 	case was:
 		s.err = s.sampler.Resume()
+		s.rests.end(s.opt.Now())
 	default:
+		s.rests.begin(now)
 		s.err = s.sampler.Pause()
 		s.pauses.Add(1)
 	}
@@ -264,14 +264,14 @@ func (s *Source) bound(last tracefs.Time) {
 // Sampled is how sampling went.
 type Sampled struct {
 	Samples, Lost, Pauses uint64
-	Missed                uint64 // waits without a sample while sampling had paused, about
+	Missed                uint64 // waits without a sample that began while sampling had paused
 	StackBytes            int    // of a copy
 	Releases              ReleasesSampled
 }
 
 // Sampled returns how sampling went so far.
 func (s *Source) Sampled() Sampled {
-	return Sampled{s.total.Load(), s.lost.Load(), s.pauses.Load(), s.missed.Load(), int(s.bytes.Load()), s.wakes.counts()}
+	return Sampled{s.total.Load(), s.lost.Load(), s.pauses.Load(), s.Counts().Missed, int(s.bytes.Load()), s.wakes.counts()}
 }
 
 // Err is why sampling has ended early, nil if it has not.

@@ -59,7 +59,7 @@ func paceOf(seconds int, late func(now tracefs.Time) tracefs.Time) (sampled []in
 		for i := range tracefs.Time(1e9) / every {
 			now := tracefs.Time(second+1)*1e9 + i*every
 			if !p.paused {
-				p.sampled, sum = p.sampled+step, sum+step
+				p.sampled, p.until, sum = p.sampled+step, now, sum+step
 			}
 			p.step(now, late(now), perSecond/windows)
 		}
@@ -92,6 +92,23 @@ func TestPaceCaughtUp(t *testing.T) {
 	}
 }
 
+// TestPaceStalled: where the trace was read late once, as the machine had other work, the
+// samples of that time are no more a second for being read at once.
+func TestPaceStalled(t *testing.T) {
+	const perSecond = 20000
+	for _, c := range []struct {
+		rate int // of samples
+		want bool
+	}{{2000, false}, {4000, false}, {12000, true}, {40000, true}} {
+		p := pace{late: 5 * lateRead, window: 1e9, until: 1e9}
+		p.step(1.4e9, 0.4e9, perSecond/windows) // a batch that took long
+		p.sampled, p.until = p.sampled+c.rate*4/10, 1.4e9
+		if got := p.step(1.41e9, 0.4e9, perSecond/windows); got != c.want {
+			t.Errorf("%d samples a second: paused is %t", c.rate, got)
+		}
+	}
+}
+
 // TestMissed: waits without a sample are counted apart while sampling has paused.
 func TestMissed(t *testing.T) {
 	f := newDeferredTrace(1)
@@ -105,8 +122,10 @@ func TestMissed(t *testing.T) {
 	if n := s.Sampled().Missed; waits == 0 || n != 0 {
 		t.Errorf("%d of %d waits without a sample, sampling", n, waits)
 	}
-	s.pace.paused = true
-	s.Give(&f.batch, f.t)
+	s.rests.begin(f.t - 1e9)
+	s.rests.end(f.t + 1)
+	s.rests.begin(f.t + 2)
+	s.Give(&f.batch, f.t) // it is read after that pause
 	if n := s.Sampled().Missed; n != waits {
 		t.Errorf("%d of %d waits without a sample, paused", n, waits)
 	}

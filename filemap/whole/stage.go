@@ -53,6 +53,8 @@ type Counts struct {
 	Whole uint64 // whose stack was unwound
 	Kept  uint64 // whose sample proves no more than the kernel's stack
 	Alone uint64 // without a sample that is proven to be theirs
+	// Missed counts those of Alone that began while sampling had paused.
+	Missed uint64
 	// Releases counts the calls that let others go on, with a stack; ReleasesWhole the
 	// ones among them whose stack was unwound.
 	Releases, ReleasesWhole uint64
@@ -89,6 +91,7 @@ type Stage struct {
 	growth    growth // of the copies of stacks
 	wakes     releases
 	ticks     ticks
+	rests     rests
 	runtimes  *Runtimes
 	holes     *Holes
 	passed    uint64       // samples
@@ -109,6 +112,7 @@ type entry struct {
 type call struct {
 	waits  bool
 	wakes  bool
+	at     tracefs.Time
 	batch  uint64
 	record int // of the stack, in the batch; -1 if it has none
 	addr   uint64
@@ -211,17 +215,18 @@ func (s *Stage) Batch(b *tracefs.Batch, samplesUntil tracefs.Time) {
 		}
 	}
 	s.pairs = s.pairs[:0]
-	var alone uint64
+	var alone Counts
 	s.joiner.Settle(last+margin, samplesUntil, func(c call, p *perf.StackSample) { s.pairs = append(s.pairs, pair{c, p}) },
 		func(c call) {
 			if c.waits && c.record >= 0 {
-				alone++
+				s.alone(c.at, &alone)
 			}
 		})
 	s.replace(b)
 	j := s.joiner.Counts()
 	s.mu.Lock()
-	s.count.Alone += alone
+	s.count.Alone += alone.Alone
+	s.count.Missed += alone.Missed
 	s.count.Refused = j.Lost + j.Unlike + j.Unsure + j.Dropped
 	s.mu.Unlock()
 }
@@ -236,7 +241,7 @@ func (s *Stage) waiting() uint64 {
 // record, none of these records says anything about one that is still to come.
 func (s *Stage) pass(b *tracefs.Batch) {
 	clear(s.entries)
-	var waits, wakes uint64
+	var c Counts
 	for i := range b.Records {
 		r := &b.Records[i]
 		if r.Kind != tracefs.KindEvent {
@@ -260,16 +265,19 @@ func (s *Stage) pass(b *tracefs.Batch) {
 			s.trips.drop(s.trips.of[r.TID])
 			switch cmd := e.Futex.Cmd; {
 			case cmd.Waits():
-				waits++
+				c.Waits++
+				t, _ := b.Exact(r)
+				s.alone(t, &c)
 			case cmd.Wakes():
-				wakes++
+				c.Releases++
 			}
 		}
 	}
 	s.mu.Lock()
-	s.count.Waits += waits
-	s.count.Alone += waits
-	s.count.Releases += wakes
+	s.count.Waits += c.Waits
+	s.count.Alone += c.Alone
+	s.count.Missed += c.Missed
+	s.count.Releases += c.Releases
 	s.mu.Unlock()
 }
 
@@ -314,13 +322,13 @@ func (s *Stage) event(b *tracefs.Batch, r *tracefs.Record, t tracefs.Time) {
 		if len(s.entries) >= maxEntries {
 			s.bare(tracefs.NoCPU)
 		}
-		s.entries[r.TID] = entry{head, call{waits: e.Futex.Cmd.Waits(), wakes: e.Futex.Cmd.Wakes(), record: -1, addr: e.Futex.Addr, value: e.Futex.Val}}
+		s.entries[r.TID] = entry{head, call{waits: e.Futex.Cmd.Waits(), wakes: e.Futex.Cmd.Wakes(), at: t, record: -1, addr: e.Futex.Addr, value: e.Futex.Val}}
 	}
 }
 
 // enters notes the entry into a call whose stack is deferred.
 func (s *Stage) enters(r *tracefs.Record, t tracefs.Time, e *syscalls.Event) call {
-	c := call{waits: e.Futex.Cmd.Waits(), record: -1, addr: e.Futex.Addr, value: e.Futex.Val}
+	c := call{waits: e.Futex.Cmd.Waits(), at: t, record: -1, addr: e.Futex.Addr, value: e.Futex.Val}
 	if c.waits {
 		c.trip = s.trips.begin(r.TID, r.CPU, t)
 	} else {
