@@ -24,7 +24,10 @@ type Server struct {
 
 	dev    int
 	file   []byte
-	flush  bool // it wants to know when a file is closed
+	kept   atomic.Bool            // the kernel keeps pages of the file
+	cached atomic.Bool            // it reads no others
+	later  atomic.Pointer[[]byte] // the file by now
+	flush  bool                   // it wants to know when a file is closed
 	silent atomic.Bool
 	asked  atomic.Int32 // since it fell silent
 	polled atomic.Int32
@@ -38,6 +41,14 @@ const Name = "lib.so"
 func Start(t testing.TB, file []byte) *Server {
 	t.Helper()
 	return start(t, &Server{file: file})
+}
+
+// StartKept is Start for a file of which the kernel keeps the pages that it has read.
+func StartKept(t testing.TB, file []byte) *Server {
+	t.Helper()
+	s := Start(t, file)
+	s.kept.Store(true)
+	return s
 }
 
 func start(t testing.TB, s *Server) *Server {
@@ -60,6 +71,12 @@ func start(t testing.TB, s *Server) *Server {
 	})
 	return s
 }
+
+// Exchange makes the server have another file of the same size there, without any sign of it.
+func (s *Server) Exchange(file []byte) { s.later.Store(&file) }
+
+// OnlyKept makes the server refuse to be read past the pages that the kernel keeps.
+func (s *Server) OnlyKept() { s.cached.Store(true) }
 
 // Silence makes the server take requests, and answer none.
 func (s *Server) Silence() { s.silent.Store(true) }
@@ -112,7 +129,7 @@ func (s *Server) answer(r *request, body []byte) (b []byte, errno unix.Errno, ok
 	const (
 		lookup, forget, getattr, open, read = 1, 2, 3, 14, 15
 		initialize, interrupt, batchForget  = 26, 36, 42
-		flush                               = 25
+		statfs, flush                       = 17, 25
 	)
 	switch r.opcode {
 	case forget, interrupt, batchForget:
@@ -133,12 +150,30 @@ func (s *Server) answer(r *request, body []byte) (b []byte, errno unix.Errno, ok
 		if s.flush {
 			return nil, 0, true
 		}
+	case statfs:
+		if s.kept.Load() { // else it does not say what it is
+			b = make([]byte, 80)
+			binary.NativeEndian.PutUint32(b[44:], unix.NAME_MAX)
+			return b, 0, true
+		}
 	case open:
-		return make([]byte, 16), 0, true
+		if s.cached.Load() && binary.NativeEndian.Uint32(body)&unix.O_DIRECT != 0 {
+			return nil, unix.EINVAL, true
+		}
+		const keepCache = 1 << 1
+		b = make([]byte, 16)
+		if s.kept.Load() {
+			binary.NativeEndian.PutUint32(b[8:], keepCache)
+		}
+		return b, 0, true
 	case read:
+		file := s.file
+		if later := s.later.Load(); later != nil {
+			file = *later
+		}
 		off, size := binary.NativeEndian.Uint64(body[8:]), binary.NativeEndian.Uint32(body[16:])
-		from := min(off, uint64(len(s.file)))
-		return s.file[from:min(from+uint64(size), uint64(len(s.file)))], 0, true
+		from := min(off, uint64(len(file)))
+		return file[from:min(from+uint64(size), uint64(len(file)))], 0, true
 	}
 	return nil, unix.ENOSYS, true
 }

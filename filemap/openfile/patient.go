@@ -228,6 +228,8 @@ type File struct {
 
 	mu   sync.Mutex
 	gone error // why it is not read any more
+
+	served served
 }
 
 // Size returns how many bytes the file had when it was opened.
@@ -253,8 +255,21 @@ var ErrWritten = errors.New("the file was written since it was opened")
 
 // ReadAt implements io.ReaderAt. After an answer that did not come in time nothing is
 // read any more: bounded.ErrSlow, or bounded.ErrRefused if too many others were slow. What
-// is read of a file that was written since it was opened is ErrWritten.
+// is read of a file that was written since it was opened is ErrWritten. What was read of a
+// file of a server may be of different ones, see IDBy.
 func (f *File) ReadAt(b []byte, off int64) (n int, err error) {
+	switch s := &f.served; {
+	case !s.has():
+		return f.readAll(b, off)
+	case len(b) <= keptPiece:
+		return f.readServed(b, off)
+	default:
+		defer s.note(true)
+		return f.readAll(b, off)
+	}
+}
+
+func (f *File) readAll(b []byte, off int64) (n int, err error) {
 	if f.calls == nil {
 		return f.readAt(b, off)
 	}
@@ -340,9 +355,16 @@ func (f *File) asked(look func() bool) bool {
 
 // Close closes the file. It does not wait for the server of the file to answer.
 func (f *File) Close() error {
+	f.served.mu.Lock()
+	d := f.served.direct
+	f.served.mu.Unlock()
 	if f.calls == nil {
+		d.close()
 		return f.file.Close()
 	}
-	go func() { _ = f.file.Close() }() // was only read
+	go func() {
+		d.close()
+		_ = f.file.Close() // was only read
+	}()
 	return nil
 }

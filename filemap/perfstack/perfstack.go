@@ -209,8 +209,8 @@ func (u *Unwinder) open(f *space.File) (*unwind.Binary, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &unwind.Binary{ReaderAt: at, Size: at.Size(), Identity: at.Identity(), Close: func() { _ = at.Close() }} // it was only read from
-	id, err := elfid.Read(at)
+	b := &unwind.Binary{ReaderAt: at, Size: at.Size(), Identity: at.Identity(), Close: func() { _ = at.Close() }, Check: at.Check} // it was only read from
+	id, err := at.ID()
 	if err == nil {
 		err = u.files.CheckOwner(at, f.Name, "", nil)
 	}
@@ -261,5 +261,5 @@ func (u *Unwinder) debug(f *space.File) (*unwind.Binary, error) {
 	if err != nil || found == nil {
 		return nil, cmp.Or(err, errOther)
 	}
-	return &unwind.Binary{ReaderAt: found.ReaderAt, Size: found.Size, Close: func() { _ = found.Close() }}, nil // it was only read from
+	return &unwind.Binary{ReaderAt: found.ReaderAt, Size: found.Size, Close: func() { _ = found.Close() }, Check: found.Check}, nil // it was only read from
 }

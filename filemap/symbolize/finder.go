@@ -3,6 +3,7 @@ package symbolize
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -24,7 +25,8 @@ type object struct {
 	file  *openfile.File
 	image *image.Image
 	id    elfid.ID
-	hasID bool // id is what elfid.Read returns
+	// readID is by what id was read, nil if it was not.
+	readID func(io.ReaderAt) (elfid.ID, error)
 }
 
 func (o *object) close() {
@@ -34,18 +36,18 @@ func (o *object) close() {
 }
 
 // written reports whether the file was written since it was opened. Where its times may not show
-// it, its build ID does.
+// it, its build ID does, and its server has to have that one, too.
 func (o *object) written() bool {
 	switch {
 	case o == nil:
 		return false
 	case o.file.Written():
 		return true
-	case !o.hasID || !o.file.Unsure():
+	case o.readID == nil || !o.file.Unsure() && !o.file.Unseen():
 		return false
 	}
-	id, err := elfid.Read(o.file)
-	return errors.Is(err, openfile.ErrWritten) || err == nil && id != o.id
+	id, err := o.file.IDBy(o.readID)
+	return errors.Is(err, openfile.ErrWritten) || errors.Is(err, openfile.ErrServed) || err == nil && id != o.id
 }
 
 // lookupRoot is where files are looked for: a directory, or everything. Nothing
@@ -272,20 +274,28 @@ func openWith(in lookupRoot, name string, read func(*object) error) (*object, er
 }
 
 func (o *object) readAlternative() error {
-	var err error
-	if o.image, err = image.OpenAny(o.file, o.file.Size()); err != nil {
-		return err
+	size := o.file.Size()
+	o.readID = func(r io.ReaderAt) (elfid.ID, error) {
+		x, err := image.OpenAny(r, size)
+		if err != nil {
+			return elfid.ID{}, err
+		}
+		id, _ := elfid.New(x.NoteID())
+		return id, nil
 	}
-	o.id, _ = elfid.New(o.image.NoteID())
-	return nil
+	return o.readBy(image.OpenAny)
 }
 
-func (o *object) read() (err error) {
-	if o.id, err = elfid.Read(o.file); err != nil {
+func (o *object) read() error {
+	o.readID = elfid.Read
+	return o.readBy(image.Open)
+}
+
+func (o *object) readBy(open func(io.ReaderAt, int64) (*image.Image, error)) (err error) {
+	if o.id, err = o.file.IDBy(o.readID); err != nil {
 		return err
 	}
-	o.hasID = true
-	o.image, err = image.Open(o.file, o.file.Size())
+	o.image, err = open(o.file, o.file.Size())
 	return err
 }
 

@@ -39,6 +39,8 @@ type Separate struct {
 	io.ReaderAt
 	Size int64
 	io.Closer
+	// Check returns why what was read need not be of one file, see openfile.File.Check.
+	Check func() error
 }
 
 // Find finds the file that goes with an image of this build ID, whose absolute path is
@@ -48,7 +50,7 @@ func (s *Separates) Find(x *image.Image, id elfid.ID, name string) (found *Separ
 	if o == nil {
 		return nil, tries
 	}
-	return &Separate{Path: o.path, Image: o.image, ReaderAt: o.file, Size: o.file.Size(), Closer: o.file}, tries
+	return &Separate{Path: o.path, Image: o.image, ReaderAt: o.file, Size: o.file.Size(), Closer: o.file, Check: o.file.Check}, tries
 }
 
 // FindFor finds the file that goes with an open one. It is nil if there is none.

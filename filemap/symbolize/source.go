@@ -206,6 +206,11 @@ func (s *source) memory() int {
 	if s.code != nil {
 		n += s.code.size + s.code.table.Memory()
 	}
+	for _, o := range [...]*object{s.bin, s.debug, s.alt} {
+		if o != nil {
+			n += o.file.Memory()
+		}
+	}
 	return n
 }
 

@@ -21,6 +21,16 @@ type Binary struct {
 	Identity string
 	// Close can be nil.
 	Close func()
+	// Check returns why what was read need not be of one file, nil if it is; it can be nil.
+	Check func() error
+}
+
+// check is for after the tables were read.
+func (b *Binary) check() error {
+	if b.Check == nil {
+		return nil
+	}
+	return b.Check()
 }
 
 func (b *Binary) close() {
@@ -241,6 +251,9 @@ func (f *File) load() {
 			f.goTable = g
 		}
 	}
+	if err := f.bin.check(); err != nil {
+		f.image, f.tables, f.goTable, f.err = nil, nil, nil, err
+	}
 }
 
 // add adds a table, if there is one.
@@ -270,5 +283,8 @@ func (f *File) seek() (more bool) {
 	}
 	n := len(f.tables)
 	f.add(x, table.DebugFrame)
+	if err := b.check(); err != nil {
+		f.tables, f.err = f.tables[:n], cmp.Or(f.err, err)
+	}
 	return len(f.tables) > n
 }

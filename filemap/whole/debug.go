@@ -23,5 +23,5 @@ func (o *Opener) Debug(b *unwind.Binary, f *space.File) (*unwind.Binary, error) 
 	if err != nil || found == nil {
 		return nil, cmp.Or(err, errNoDebug)
 	}
-	return &unwind.Binary{ReaderAt: found.ReaderAt, Size: found.Size, Close: func() { _ = found.Close() }}, nil // it was only read from
+	return &unwind.Binary{ReaderAt: found.ReaderAt, Size: found.Size, Close: func() { _ = found.Close() }, Check: found.Check}, nil // it was only read from
 }

@@ -110,13 +110,18 @@ func (o *Opener) named(f *space.File) (*unwind.Binary, error) {
 	return withID(b, f)
 }
 
-// binary passes a file on, unless another one may be read in its place, see Unsettled.
+// binary passes a file on, unless another one may be read in its place, see Unsettled and Check.
 func binary(f *openfile.File) (*unwind.Binary, error) {
 	if f.Unsettled() {
 		_ = f.Close() // was not read
 		return nil, errOther
 	}
-	return &unwind.Binary{ReaderAt: f, Size: f.Size(), Identity: f.Identity(), Close: func() { _ = f.Close() }}, nil // it was only read from
+	b := &unwind.Binary{ReaderAt: f, Size: f.Size(), Identity: f.Identity(), Close: func() { _ = f.Close() }, Check: f.Check} // it was only read from
+	if err := f.Check(); err != nil {
+		b.Close()
+		return nil, errors.Join(err, errOther)
+	}
+	return b, nil
 }
 
 // withID passes a file on if it has the build ID of the mapped file.
