@@ -34,7 +34,7 @@ func holderOf(fd int) holder {
 		}
 	default:
 		var st unix.Stat_t
-		if isDisk(&unix.Statfs_t{Type: kind}) || unix.Fstat(fd, &st) == nil && unix.Major(st.Dev) != 0 {
+		if isDisk(kind) || unix.Fstat(fd, &st) == nil && unix.Major(st.Dev) != 0 {
 			return kernel
 		}
 	}

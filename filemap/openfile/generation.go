@@ -35,7 +35,6 @@ func (f *File) Generation() (generation *uint32, numbered bool) {
 func (f *File) SameNumbers() bool { return f.asked(f.sameNumbers) }
 
 func (f *File) sameNumbers() bool {
-	var system unix.Statfs_t
 	fd := int(f.file.Fd())
-	return Numbered(fd) && unix.Fstatfs(fd, &system) == nil && system.Type != unix.OVERLAYFS_SUPER_MAGIC
+	return Numbered(fd) && System(fd) != unix.OVERLAYFS_SUPER_MAGIC
 }

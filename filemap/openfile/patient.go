@@ -41,13 +41,15 @@ const (
 // bounded.DefaultWait if 0.
 func NewOpener(wait time.Duration) *Opener {
 	o := &Opener{calls: bounded.New(wait), root: -1}
-	var system unix.Statfs_t
-	if unix.Statfs("/", &system) != nil || !isDisk(&system) && system.Type != unix.OVERLAYFS_SUPER_MAGIC {
+	fd, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
 		return o
 	}
-	if fd, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
-		o.root = fd
+	if kind := System(fd); !answers(kind) && kind != unix.OVERLAYFS_SUPER_MAGIC {
+		_ = unix.Close(fd) // of a path
+		return o
 	}
+	o.root = fd
 	return o
 }
 
@@ -117,8 +119,9 @@ type opened struct {
 	file *os.File
 	info os.FileInfo
 	at   time.Time // a time before
-	disk bool
-	err  error
+	// prompt: reads of it need no time limit
+	prompt bool
+	err    error
 }
 
 func (r *opened) read() *File { return &File{file: r.file, info: r.info, at: r.at} }
@@ -133,9 +136,7 @@ func look(open func() (*os.File, error)) (r opened) {
 		_ = r.file.Close()
 		return opened{err: err}
 	}
-	var system unix.Statfs_t
-	r.info = info
-	r.disk = unix.Fstatfs(int(r.file.Fd()), &system) == nil && isDisk(&system)
+	r.info, r.prompt = info, answers(System(int(r.file.Fd())))
 	return r
 }
 
@@ -165,7 +166,7 @@ func (o *Opener) open(name, full string, open func() (*os.File, error)) (*File, 
 		return nil, r.err
 	}
 	f := r.read()
-	if !r.disk {
+	if !r.prompt {
 		f.calls = o.calls
 	}
 	return f, nil
@@ -185,35 +186,6 @@ func (o *Opener) note(dir string) {
 		o.slow = make(map[string]time.Time)
 	}
 	o.slow[dir] = time.Now()
-}
-
-// isDisk reports whether a file system is on a disk or in memory, where no server is
-// asked for what is read (include/uapi/linux/magic.h; fs/xfs/xfs_super.h has xfs's).
-func isDisk(system *unix.Statfs_t) bool {
-	const xfs = 0x58465342
-	switch int64(system.Type) {
-	case unix.EXT4_SUPER_MAGIC, xfs, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.RAMFS_MAGIC, unix.HUGETLBFS_MAGIC,
-		unix.SQUASHFS_MAGIC, unix.EROFS_SUPER_MAGIC_V1:
-		return true
-	}
-	return false
-}
-
-// Local reports whether a file is on a file system whose files only this kernel
-// changes, and of which no server is asked. A server may be asked for that.
-func Local(fd int) bool {
-	var system unix.Statfs_t
-	return unix.Fstatfs(fd, &system) == nil && (isDisk(&system) || system.Type == unix.OVERLAYFS_SUPER_MAGIC)
-}
-
-// Numbered reports whether the number of an inode is one file's on the file system of a file:
-// programs that serve a file system give any number. Such a server may be asked for that.
-func Numbered(fd int) bool {
-	var system unix.Statfs_t
-	if unix.Fstatfs(fd, &system) != nil {
-		return false
-	}
-	return system.Type != unix.FUSE_SUPER_MAGIC && system.Type != unix.V9FS_MAGIC // virtiofs has FUSE's
 }
 
 // File is a file that is read with a time limit, if need be. It may be used by

@@ -33,3 +33,31 @@ func passedOn(fd int, kind int64) bool {
 }
 
 const ubifs = 0x24051905 // UBIFS_SUPER_MAGIC, fs/ubifs/ubifs.h
+
+// isDisk reports whether a type of file system is on a disk or in memory, where no server is
+// asked for what is read (include/uapi/linux/magic.h).
+func isDisk(kind int64) bool {
+	switch kind {
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.RAMFS_MAGIC, unix.HUGETLBFS_MAGIC,
+		unix.SQUASHFS_MAGIC, unix.EROFS_SUPER_MAGIC_V1:
+		return true
+	}
+	return false
+}
+
+// Local reports whether a file is on a file system whose files only this kernel
+// changes, and of which no server is asked. A server may be asked for that.
+func Local(fd int) bool { return isLocal(System(fd)) }
+
+// answers reports whether reads on a type of file system need no time limit. A server of 9p is as a
+// rule the host of a virtual machine, which stalls with it: only root can mount one.
+func answers(kind int64) bool { return isDisk(kind) || kind == unix.V9FS_MAGIC }
+
+func isLocal(kind int64) bool { return isDisk(kind) || kind == unix.OVERLAYFS_SUPER_MAGIC }
+
+// Numbered reports whether the number of an inode is one file's on the file system of a file:
+// programs that serve a file system give any number. Such a server may be asked for that.
+func Numbered(fd int) bool {
+	kind := System(fd)
+	return kind != 0 && kind != unix.FUSE_SUPER_MAGIC && kind != unix.V9FS_MAGIC // virtiofs has FUSE's
+}

@@ -36,6 +36,9 @@ func TestSystemOfMounts(t *testing.T) {
 		if got := System(fd); got != want && unix.Fstat(fd, &st) == nil {
 			t.Errorf("%s, %s: %#x, not %#x, device %d", at, kind, got, want, st.Dev)
 		}
+		if remote := kind == "9p" || kind == "virtiofs"; Local(fd) == remote || Numbered(fd) == remote {
+			t.Errorf("%s, %s: local %v, numbered %v", at, kind, Local(fd), Numbered(fd))
+		}
 		_ = unix.Close(fd) // of a path
 	}
 }

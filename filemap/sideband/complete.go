@@ -132,7 +132,7 @@ func (f *namedFile) read() {
 	}
 	defer unix.Close(at)
 	var st unix.Stat_t
-	if err := unix.Fstat(at, &st); err != nil || !isOf(&st, &f.m) || openfile.Check(at) != nil || !openfile.Numbered(at) || !ownDevice(systemOf(at)) {
+	if err := unix.Fstat(at, &st); err != nil || !isOf(&st, &f.m) || openfile.Check(at) != nil || !openfile.Numbered(at) || !ownDevice(openfile.System(at)) {
 		return
 	}
 	if !openfile.ChangedBefore(time.Unix(st.Ctim.Unix()), f.wall) {

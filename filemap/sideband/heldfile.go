@@ -172,22 +172,13 @@ func (c contents) ReadAt(b []byte, off int64) (n int, err error) {
 }
 
 // layered reports whether a file is one of an overlay.
-func layered(fd int) bool { return systemOf(fd) == unix.OVERLAYFS_SUPER_MAGIC }
+func layered(fd int) bool { return openfile.System(fd) == unix.OVERLAYFS_SUPER_MAGIC }
 
 // inMemory reports whether a file is on a file system that has no disk.
 func inMemory(fd int) bool {
-	switch systemOf(fd) {
+	switch openfile.System(fd) {
 	case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC, unix.HUGETLBFS_MAGIC:
 		return true
 	}
 	return false
-}
-
-// systemOf is the type of a file's file system, 0 if it cannot be had.
-func systemOf(fd int) int64 {
-	var system unix.Statfs_t
-	if unix.Fstatfs(fd, &system) != nil {
-		return 0
-	}
-	return int64(system.Type)
 }

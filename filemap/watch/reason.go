@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/filemap/openfile"
 	"ustack/filemap/procmap"
 )
 
@@ -50,19 +51,18 @@ const ubifsMagic = 0x24051905 // UBIFS_SUPER_MAGIC, fs/ubifs/ubifs.h
 // inodeOf returns the inode of the directory at a path, and whether its file system
 // is local.
 func inodeOf(at string) (id procmap.FileID, isLocal bool, err error) {
+	fd, err := unix.Open(at, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return id, false, err
+	}
+	defer unix.Close(fd)
 	var st unix.Stat_t
-	if err := unix.Stat(at, &st); err != nil {
+	if err := unix.Fstat(fd, &st); err != nil {
 		return id, false, err
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		return id, false, unix.ENOTDIR
-	}
-	var fs unix.Statfs_t
-	if err := unix.Statfs(at, &fs); err != nil {
-		return id, false, err
-	}
+	kind := openfile.System(fd)
 	for _, magic := range local {
-		isLocal = isLocal || int64(fs.Type) == magic
+		isLocal = isLocal || kind == magic
 	}
 	return procmap.FileID{Dev: procmap.Dev{Major: unix.Major(st.Dev), Minor: unix.Minor(st.Dev)}, Inode: st.Ino}, isLocal, nil
 }
