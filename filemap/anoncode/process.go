@@ -183,6 +183,7 @@ func sinceBoot(ticks uint64) tracefs.Time { return tracefs.Time(min(ticks, 1<<40
 var (
 	errOwner = errors.New("its owner is neither the process's user nor root")
 	errOld   = errors.New("it is older than the process")
+	errAhead = errors.New("it is from later than now: the clock was set back since, and it may be older than the process")
 )
 
 // enter opens the root directory of a process, and finds out its user and number.
@@ -210,7 +211,7 @@ func (ps *Processes) enter(pid int) (h home, err error) {
 
 // fresh checks whether a file can be the map of a process of a user. began is by
 // the clock of files: a file that was written before is another process's or
-// program's.
+// program's. So may be one with a time that is still to come.
 func fresh(user uint32, began tracefs.Time) func(fs.FileInfo) error {
 	return func(info fs.FileInfo) error {
 		owner, ok := info.Sys().(*syscall.Stat_t)
@@ -219,6 +220,8 @@ func fresh(user uint32, began tracefs.Time) func(fs.FileInfo) error {
 			return errOwner
 		case tracefs.Time(info.ModTime().UnixNano()) <= began:
 			return errOld
+		case tracefs.Time(info.ModTime().UnixNano()) > clock(unix.CLOCK_REALTIME):
+			return errAhead
 		}
 		return nil
 	}

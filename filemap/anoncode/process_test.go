@@ -143,6 +143,10 @@ func TestProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("older than the process", "none")
+	if err := os.Chtimes(name, time.Time{}, time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	expect("of another process, from before the clock was set back", "none")
 	write(t, name, "1000 100 five\n")
 	expect("written once more", "five+0x10")
 	end()
