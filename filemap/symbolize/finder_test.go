@@ -26,12 +26,17 @@ func tool(t *testing.T, args ...string) {
 // workAt is the file offset of the function work in the C program.
 func workAt(t *testing.T, program string) uint64 {
 	t.Helper()
+	return functionAt(t, program, "work")
+}
+
+func functionAt(t *testing.T, program, name string) uint64 {
+	t.Helper()
 	for _, s := range nm(t, program) {
-		if s.name == "work" {
+		if s.name == name {
 			return s.addr // the segments of the program lie at their offsets
 		}
 	}
-	t.Fatal("no function work")
+	t.Fatalf("no function %s", name)
 	return 0
 }
 

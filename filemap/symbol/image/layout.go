@@ -27,8 +27,9 @@ func (x *Image) LacksCode() bool {
 }
 
 // SameCode reports whether o, which has symbols or debug information of the file, says
-// that the code is where the file has it. Otherwise the addresses in o are no addresses
-// of the file. A section that the file does not have is no difference.
+// that the code is where the file has it: the sections, and the functions that are exported.
+// Otherwise the addresses in o are no addresses of the file. A section that the file does
+// not have is no difference.
 func (x *Image) SameCode(o *Image) bool {
 	if len(x.Sections) == 0 {
 		return x.sameSegments(o)
@@ -48,7 +49,7 @@ func (x *Image) SameCode(o *Image) bool {
 			return false
 		}
 	}
-	return true
+	return sameExports(x, o)
 }
 
 // sameSegments is SameCode by segments. The segments of a separate file have no bytes
