@@ -1,6 +1,8 @@
 package sideband
 
 import (
+	"slices"
+
 	"ustack/filemap/compat"
 	"ustack/tracefs"
 	"ustack/tracefs/perf"
@@ -13,10 +15,17 @@ import (
 // them, and a kprobe there costs nothing until one is called. Only a kernel without
 // kprobes needs that tracepoint, see rawCalls.
 
-// compatCalls are the functions of 32-bit system calls that move or remove code, or say
-// where the heap is, which brk unmaps (arch/x86/entry/syscalls/syscall_32.tbl). mmap is not
-// among them: perf reports all that is mapped.
-var compatCalls = [...]string{"__ia32_sys_mremap", "__ia32_sys_munmap", "__ia32_sys_brk", "__ia32_sys_prctl"}
+// compatCalls are the functions of 32-bit system calls that move or remove code, say where the
+// heap is, which brk unmaps, or what a child does not get (arch/x86/entry/syscalls/syscall_32.tbl).
+// mmap is among them, as perf reports what was mapped, and not an mmap that fails when it has
+// unmapped what was there. shmdt is not: it takes away memory that is no file. A call has one of
+// several functions.
+var compatCalls = [...][]string{
+	{"__ia32_sys_mremap"}, {"__ia32_sys_munmap"}, {"__ia32_sys_brk"}, {"__ia32_sys_prctl"},
+	{"__ia32_sys_mmap_pgoff"}, {"__ia32_compat_sys_ia32_mmap", "__ia32_compat_sys_x86_mmap"}, // Linux 5.8
+	{"__ia32_sys_madvise"}, {"__ia32_sys_process_madvise", "__ia32_compat_sys_process_madvise"}, // 5.10 has a function of its own
+	{"__ia32_compat_sys_io_setup"}, {"__ia32_sys_io_destroy"},
+}
 
 // findProbes looks for the probes that openCompat needs.
 func (rs *rings) findProbes() {
@@ -37,10 +46,11 @@ func (rs *rings) openCompat(soft *ring) {
 	if rs.probe == 0 {
 		return
 	}
-	for _, name := range compatCalls {
-		if soft == nil || soft.add(rs.compatEvent(soft, name), perf.OnCPU(soft.CPU)) != nil {
-			rs.compatUnseen = true
-		}
+	for _, names := range compatCalls {
+		opened := soft != nil && slices.ContainsFunc(names, func(name string) bool {
+			return soft.add(rs.compatEvent(soft, name), perf.OnCPU(soft.CPU)) == nil
+		})
+		rs.compatUnseen = rs.compatUnseen || !opened
 	}
 }
 

@@ -97,11 +97,22 @@ func TestInt80(t *testing.T) {
 		t.Skip("the kernel has neither kprobes (CONFIG_KPROBE_EVENTS) nor raw_syscalls:sys_enter")
 	}
 	const move, there = 163, 0x30000000
-	changeUnseen(t, b, map[string][]byte{
-		"munmap": int80Program(91, int80Addr, 4096, 0, 0, 0),
-		"mremap": int80Program(move, int80Addr, 4096, 4096, 3, there), // MREMAP_MAYMOVE|MREMAP_FIXED
+	programs := map[string][]byte{
+		"munmap":  int80Program(91, int80Addr, 4096, 0, 0, 0),
+		"mremap":  int80Program(move, int80Addr, 4096, 4096, 3, there), // MREMAP_MAYMOVE|MREMAP_FIXED
+		"madvise": int80Program(219, int80Addr, 4096, unix.MADV_DONTFORK, 0, 0),
+		// These fail, and count.
+		"process_madvise": int80Program(440, ^uint32(0), int80Addr, 1, unix.MADV_DONTFORK, 0),
+		"io_setup":        int80Program(245, 1, int80Addr, 0, 0, 0),
+		"io_destroy":      int80Program(246, int80Addr, 0, 0, 0, 0),
+
 		"getpid": int80Program(20, 0, 0, 0, 0, 0),
-	})
+	}
+	if !b.rings.raw {
+		programs["mmap"] = int80Program(192, int80Addr, 0, 0, 0, 0)
+		programs["mmap of before"] = int80Program(90, int80Addr, 0, 0, 0, 0)
+	}
+	changeUnseen(t, b, programs)
 }
 
 // TestX32: so it is with what a process unmaps or moves by a system call of the x32 ABI.

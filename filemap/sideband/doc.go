@@ -25,9 +25,9 @@
 //     meanwhile.
 //   - The tracepoints leave out 32-bit system calls. The mappings of a 32-bit process
 //     are never sure (space.Version.Unseen), nor are a 64-bit process's once it calls
-//     mremap, munmap, brk or prctl that way (int 0x80), which kprobes report, or else
-//     the tracepoint of all system calls, but for brk; there no file is sure that brk
-//     could reach. Without either such a call goes unseen (Band.CompatUnseen). So it is
+//     what changes them that way (int 0x80, see compatCalls), which kprobes report, or
+//     else the tracepoint of all system calls, but for brk and mmap; there no file is
+//     sure that these could reach. Without either such a call goes unseen (Band.CompatUnseen). So it is
 //     with calls of the x32 ABI, which only the tracepoint of all system calls reports.
 //   - mprotect without PROT_EXEC: not reported. The file there is still the same,
 //     and no code runs there meanwhile.

@@ -19,42 +19,54 @@ import (
 //
 // brk is not among them: its number is that of recvfrom(2). It unmaps what is in the heap,
 // and a 32-bit call can only name an end below 4 GiB, so only a heap that begins there is
-// affected. Where a process maps a file there, or in the heap, none of its files is sure.
+// affected. Nor is mmap, which unmaps what was there if it fails: its numbers are those of
+// chmod(2) and lgetxattr(2). It can name a range that ends below 8 GiB. Where a process maps a
+// file in either, none of its files is sure.
 
-// rawCalls are the numbers of munmap, mremap and prctl for 32-bit processes
-// (arch/x86/entry/syscalls/syscall_32.tbl). They are also the numbers of fchmod, acct and
-// iopl (syscall_64.tbl).
+// rawCalls are the numbers of munmap, mremap, prctl, madvise, io_setup, io_destroy and
+// process_madvise for 32-bit processes (arch/x86/entry/syscalls/syscall_32.tbl). They are also
+// the numbers of fchmod, acct, iopl, restart_syscall, mq_getsetattr, kexec_load and
+// process_madvise (syscall_64.tbl).
 const (
-	rawUnmap, rawMove, rawControl = 91, 163, 172
+	rawUnmap, rawMove, rawControl  = 91, 163, 172
+	rawAdvise, rawRing, rawRingEnd = 219, 245, 246
+	rawAdviseAny                   = 440
 
-	rawFilter = "id == 91 || id == 163 || id == 172"
+	rawFilter = "id == 91 || id == 163 || id == 172 || id == 219 || id == 245 || id == 246 || id == 440"
 )
 
-// low is where the addresses end that a 32-bit call can name.
-const low = 1 << 32
+// low is where the addresses end that a 32-bit call can name, rangeReach where the ranges do.
+const low, rangeReach = 1 << 32, 2 * low
 
 // isRawCompat reports whether a record of raw_syscalls:sys_enter is of a call of the x32 ABI,
-// or of one of the 32-bit calls: the first argument is a descriptor, a path or a level where
-// it is of the 64-bit one.
+// or may be of one of the 32-bit calls: a descriptor, a path or a level is no address of a page.
+// A 32-bit call ignores the upper halves of its arguments, which can be anything.
 func isRawCompat(raw []byte, tp *Tracepoint) bool {
-	const argSize, args = 8, 2 // of include/trace/events/syscalls.h: they follow the number
+	const argSize, args = 8, 4 // of include/trace/events/syscalls.h: they follow the number
 	at := tp.fields[0].Offset
 	if at+argSize*(1+args) > len(raw) {
 		return true // not the form that is known
 	}
-	word := func(i int) uint64 { return binary.NativeEndian.Uint64(raw[at+i*argSize:]) }
-	first, second := word(1), word(2)
-	switch word(0) {
-	default:
-		return word(0)&^(compat.X32Bit-1) == compat.X32Bit
+	number := binary.NativeEndian.Uint64(raw[at:])
+	arg := func(i int) uint32 { return uint32(binary.NativeEndian.Uint64(raw[at+i*argSize:])) }
+	first, second := arg(1), arg(2)
+	page := first%uint32(os.Getpagesize()) == 0
+	switch number {
 	case rawUnmap:
-		mode := uint64(1<<16 - 1) // of fchmod; what is in the lowest pages is no code
-		return first < low && first%uint64(os.Getpagesize()) == 0 && (first > 0 || second > mode)
-	case rawMove:
-		return first < low
+		const mode = 1<<16 - 1 // of fchmod; what is in the lowest pages is no code
+		return page && (first > 0 || second > mode)
+	case rawMove, rawRingEnd:
+		return page
 	case rawControl:
 		return first == unix.PR_SET_MM
+	case rawAdvise:
+		return page && arg(3) == unix.MADV_DONTFORK
+	case rawRing:
+		return second > 0
+	case rawAdviseAny:
+		return arg(4) == unix.MADV_DONTFORK
 	}
+	return number&^(compat.X32Bit-1) == compat.X32Bit
 }
 
 // heaped notes that a process maps a file as code where brk may unmap it unseen. The end of
@@ -64,7 +76,7 @@ func heaped(b *Band, r *perf.Record, m *procmap.Mapping) {
 	if !known {
 		end = low + heapReach
 	}
-	if !b.rings.raw || !m.Kind.HasFile() || m.Start >= max(low, end) {
+	if !b.rings.raw || !m.Kind.HasFile() || m.Start >= max(rangeReach, end) {
 		return
 	}
 	sp := b.History.Spaces.Space(r.PID)
