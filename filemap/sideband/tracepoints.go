@@ -76,6 +76,9 @@ var tracepointSpecs = []tracepointSpec{
 	{change: withholding, system: "syscalls", event: "sys_enter_madvise", many: true, fields: []string{"start", "len_in"},
 		filter: "behavior == 10 || behavior > 0xffffffff", unseen: "MADV_DONTFORK"},
 	{change: withholdingAny, system: "syscalls", event: "sys_enter_process_madvise", many: true, filter: "behavior == 10 || behavior > 0xffffffff"},
+	// io_uring's madvise does not say which one: of Linux 6.4, and before that.
+	{change: withholdingAny, system: "io_uring", event: "io_uring_submit_req", many: true, filter: "opcode == 25"},
+	{change: withholdingAny, system: "io_uring", event: "io_uring_submit_sqe", many: true, filter: "opcode == 25"},
 	{change: sharing, system: "task", event: "task_newtask", fields: []string{"clone_flags"},
 		filter: "clone_flags & 0x100 && !(clone_flags & 0x10000)", unseen: "clone(CLONE_VM)"},
 	{change: forking, system: "syscalls", event: "sys_enter_clone", filter: "!(clone_flags & 0x100)"},
@@ -89,7 +92,7 @@ var tracepointSpecs = []tracepointSpec{
 
 // FilesPerCPU is how many files a Band has open for each CPU: one for
 // perf's own records, each of the tracepoints, mappings of data, and kprobes.
-const FilesPerCPU = 1 + 21 + 1 + len(compatCalls)
+const FilesPerCPU = 1 + 22 + 1 + len(compatCalls)
 
 // Tracepoint is a tracepoint that reports what perf has no record for.
 type Tracepoint struct {
