@@ -38,6 +38,7 @@ type querier struct {
 	last       *entry // of lastTID: a thread mostly has many records in a row
 	lastTID    int32
 	missed     int64 // places where records are missing, of what has been attributed
+	taken      taken
 	query      Query // the one that is attributed
 }
 
@@ -46,22 +47,43 @@ func (j *querier) batch(h *Pending) {
 	if j.attributor == nil {
 		return
 	}
+	time := func(rec *tracefs.Record) tracefs.Time { return j.time(h, rec) }
+	defer j.taken.leave(time)
 	for i := range h.Records {
 		rec := &h.Records[i]
 		switch rec.Kind {
-		case tracefs.KindEvent, tracefs.KindCookie:
+		case tracefs.KindEvent:
+			j.enter(h, rec)
+			j.taken.open(rec)
+		case tracefs.KindCookie:
 			j.enter(h, rec)
 		case tracefs.KindLost, tracefs.KindGap:
 			j.missed++
+			j.taken.lose(rec)
 		case tracefs.KindStack:
-			j.stack(h, i, rec)
+			var event tracefs.Time
+			if rec.Flags&(tracefs.Deferred|tracefs.Continued|tracefs.Counted) == 0 {
+				event = j.taken.take(rec, time)
+			}
+			j.stack(h, i, rec, event)
 		}
 	}
 }
 
-// stack passes a stack to the Attributor. Of the stacks of a settled template the first
-// one is for all.
-func (j *querier) stack(h *Pending, i int, rec *tracefs.Record) {
+// time returns a record's time in nanoseconds, 0 if that is unknown.
+func (j *querier) time(h *Pending, rec *tracefs.Record) tracefs.Time {
+	if !h.Timed(rec) {
+		return 0
+	}
+	if t, ok := h.Exact(rec); ok && j.exact {
+		return t
+	}
+	return h.Time(rec)
+}
+
+// stack passes a stack to the Attributor, with the time of its event if the kernel took it
+// at once. Of the stacks of a settled template the first one is for all.
+func (j *querier) stack(h *Pending, i int, rec *tracefs.Record, event tracefs.Time) {
 	var shared *Result
 	if rec.Template != 0 && h.Templates[rec.Template-1].Settled {
 		if shared = h.Results[i]; shared.settled {
@@ -74,10 +96,10 @@ func (j *querier) stack(h *Pending, i int, rec *tracefs.Record) {
 	s.Frames, s.Text = h.StackFrames(rec)
 	s.Attributions, _ = h.StackAttributions(i)
 	if h.Timed(rec) {
-		s.Timed, s.Time = true, h.Time(rec)
-		if t, ok := h.Exact(rec); ok && j.exact {
-			s.Time = t
-		}
+		s.Timed, s.Time = true, j.time(h, rec)
+	}
+	if event > 0 && event < s.Time {
+		s.Event = event
 	}
 	s.Deferred = rec.Flags&tracefs.Deferred != 0
 	if s.Deferred && rec.Value != 0 {

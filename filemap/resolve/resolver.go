@@ -90,6 +90,9 @@ type Query struct {
 	Comm  []byte // the thread's name, nil if unknown
 	Time  tracefs.Time
 	Timed bool // Time counts nanoseconds
+	// Event is, if not 0, the earlier time of the event whose stack the kernel took at
+	// once: since then the thread has been in the kernel.
+	Event tracefs.Time
 	// Syscall: it is the stack of a system call, so that frame 0 is where the
 	// call returns to.
 	Syscall bool

@@ -12,7 +12,7 @@ import (
 // a new one if the process was read.
 func (j *Attributor) address(pid int, sp *space.Space, addr uint64, t tracefs.Time, o *resolve.Attribution) *space.Space {
 	hit := j.recent.slot(pid, addr)
-	if !j.late && hit.is(sp, addr, t) {
+	if !j.late && hit.is(sp, addr, j.since(t), t) {
 		*o, j.found = hit.attribution, &hit.verdict
 		return sp
 	}
@@ -43,7 +43,7 @@ func (j *Attributor) loading(addr uint64, o *resolve.Attribution) {
 
 // landed adds the step that decides about the address looked up last.
 func (j *Attributor) landed(why *proof.Steps, pid int, t tracefs.Time) {
-	step := proof.Step{Statement: j.found.known.Decide().By, PID: pid, From: t - j.opt.Stamp.Before, To: t + j.opt.Stamp.After}
+	step := proof.Step{Statement: j.found.known.Decide().By, PID: pid, From: t - j.before, To: t + j.opt.Stamp.After}
 	if m := j.found.place.Mapping; m != nil {
 		step.File = m.File.Name
 	}

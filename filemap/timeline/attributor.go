@@ -98,6 +98,7 @@ type Attributor struct {
 	// Of the stack at hand, too.
 	unsure bool         // as late, but for Options.Late
 	alien  bool         // unsure, and not only of what can go unseen
+	before tracefs.Time // how far before its time it can be
 	space  *space.Space // of its process
 	raws   []rawstack.Stack
 	raised []uint64   // raw addresses of its first frames, 0 for none
@@ -123,6 +124,10 @@ func (j *Attributor) Attribute(s *resolve.Query) {
 	if !s.Timed {
 		return // its clock is not the one of the spaces
 	}
+	j.before = j.opt.Stamp.Before
+	if s.Event != 0 {
+		j.before += s.Time - s.Event // the stack is the event's
+	}
 	pid, sp, late := j.process(int(s.TID), s.Time)
 	if j.opt.Kept != nil {
 		j.hear(pid, s)
@@ -139,7 +144,7 @@ func (j *Attributor) Attribute(s *resolve.Query) {
 	stays := doubtful && j.stays(int(s.TID), pid, until)
 	d := doubt{is: doubtful, until: until, stays: stays}
 	ofAddress := j.lost(int(s.TID), pid, sp, s.Time, d)
-	loading := sp.Loading(s.Time-j.opt.Stamp.Before, s.Time+j.opt.Stamp.After+1)
+	loading := sp.Loading(s.Time-j.before, s.Time+j.opt.Stamp.After+1)
 	identified, narrow := false, narrow(sp, s)
 	for k := range s.Frames {
 		f, o := &s.Frames[k], &s.Attributions[k]
@@ -203,6 +208,9 @@ func (j *Attributor) doubt(by func(tracefs.Time) (missed, until tracefs.Time, do
 		return 0, 0, false
 	}
 	missed, until, doubtful = by(t)
+	if !doubtful && j.before > j.opt.Stamp.Before {
+		missed, until, doubtful = by(t - j.before)
+	}
 	if !doubtful || until == space.Forever {
 		return missed, until, doubtful
 	}

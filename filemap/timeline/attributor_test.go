@@ -129,6 +129,40 @@ func TestAttributeClash(t *testing.T) {
 	}
 }
 
+// TestAttributeSinceEvent: a stack is of the time of its event, which the kernel may write
+// long before the stack, in which time another file can take the place.
+func TestAttributeSinceEvent(t *testing.T) {
+	spaces := space.New()
+	spaces.Map(1, elf("/lib/one", 0x10000, 0x20000, 0), 1000)
+	spaces.Map(1, elf("/lib/kept", 0x30000, 0x40000, 0), 1000)
+	spaces.Map(1, elf("/lib/two", 0x10000, 0x20000, 0), 40_000)
+	spaces.Map(1, elf("/lib/one", 0x10000, 0x20000, 0), 60_000)
+	for _, test := range []struct {
+		event, time tracefs.Time
+		addr        uint64
+		want        string
+	}{
+		{0, 45_000, 0x10010, "/lib/two+0x10 verified"}, // it stands by itself
+		{42_000, 45_000, 0x10010, "/lib/two+0x10 verified"},
+		{10_000, 45_000, 0x10010, "ambiguous"},
+		{39_000, 41_000, 0x10010, "ambiguous"},
+		{10_000, 65_000, 0x10010, "ambiguous"}, // it came back
+		{10_000, 30_000, 0x10010, "/lib/one+0x10 verified"},
+		{10_000, 65_000, 0x30010, "/lib/kept+0x10 verified"},
+		{10_000, 45_000, 0x50010, "not-code"},
+	} {
+		j := New(Options{Spaces: spaces, Threads: oneThread{}, Stamp: TextStamp()})
+		alone := stack(1, test.time, test.addr)
+		j.Attribute(alone) // what is remembered of it is not the event's
+		s := stack(1, test.time, test.addr)
+		s.Event = test.event
+		j.Attribute(s)
+		if got := said(&s.Attributions[0]); got != test.want {
+			t.Errorf("at %d, event at %d: %q, want %q", test.time, test.event, got, test.want)
+		}
+	}
+}
+
 // TestAttributeOtherClock: without a time in nanoseconds nothing is said.
 func TestAttributeOtherClock(t *testing.T) {
 	spaces := space.New()

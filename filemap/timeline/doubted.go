@@ -15,7 +15,7 @@ func (j *Attributor) lost(tid, pid int, sp *space.Space, t tracefs.Time, d doubt
 	if !lost {
 		return d
 	}
-	d.soft, d.missing = !d.is, t-j.opt.Stamp.Before < missed
+	d.soft, d.missing = !d.is, t-j.before < missed
 	d.is, d.until = true, max(d.until, until)
 	d.stays = j.stays(tid, pid, d.until)
 	return d
@@ -24,7 +24,7 @@ func (j *Attributor) lost(tid, pid int, sp *space.Space, t tracefs.Time, d doubt
 // missedSince reports whether a place came to light after a time only when records were lost:
 // it may not have been there yet.
 func (j *Attributor) missedSince(p space.Place, t tracefs.Time) bool {
-	from, since := t-j.opt.Stamp.Before, p.Mapping.Since
+	from, since := t-j.before, p.Mapping.Since
 	if !p.Late || since <= t {
 		return false
 	}

@@ -31,8 +31,15 @@ type stretch struct{ from, to tracefs.Time }
 
 func (s stretch) exact() bool { return s.to > s.from }
 
+// has reports whether the answer holds from a time to another one.
+func (s stretch) has(from, to tracefs.Time) bool { return s.from <= from && to < s.to }
+
+// since returns the earliest stamp of the stack at hand, whose own is t: that of its event.
+func (j *Attributor) since(t tracefs.Time) tracefs.Time { return t - (j.before - j.opt.Stamp.Before) }
+
 // find looks an address up at a time. A stack is of some moment within the
-// precision of its time stamp: what the address was at any time in it has to be the same. span is the time of stamps for which the answer, v, is the same.
+// precision of its time stamp, or since its event: what the address was at any time in it has to
+// be the same. span is the time of stamps for which the answer, v, is the same.
 func (j *Attributor) find(v *verdict, sp *space.Space, addr uint64, t tracefs.Time) (span stretch) {
 	*v = verdict{known: proof.Address{Addr: addr, Sure: j.sure()}}
 	end, ok := sp.Lookup(addr, t+j.opt.Stamp.After)
@@ -41,12 +48,12 @@ func (j *Attributor) find(v *verdict, sp *space.Space, addr uint64, t tracefs.Ti
 		return span
 	}
 	v.add(sp, t+j.opt.Stamp.After)
-	for in := range sp.Between(t-j.opt.Stamp.Before, t+j.opt.Stamp.After) {
+	for in := range sp.Between(t-j.before, t+j.opt.Stamp.After) {
 		if in.To <= t+j.opt.Stamp.After { // what came in its time stayed until its end
 			v.add(sp, in.To-1)
 		}
 	}
-	v.add(sp, t-j.opt.Stamp.Before)
+	v.add(sp, t-j.before)
 	return stretch{}
 }
 
@@ -84,7 +91,7 @@ func (j *Attributor) holds(sp *space.Space, p space.Place, ok bool, t tracefs.Ti
 		return stretch{}
 	}
 	s := stretch{max(v.From, p.Mapping.Since) + j.opt.Stamp.Before, v.To - j.opt.Stamp.After}
-	if t < s.from || t >= s.to {
+	if !s.has(j.since(t), t) {
 		return stretch{}
 	}
 	return s

@@ -24,7 +24,7 @@ func (j *Attributor) identifier(pid int, sp *space.Space, f *tracefs.Frame, raw 
 	}
 	t := s.Time + j.opt.Stamp.After
 	q := &j.query
-	*q = query{j: j, id: f.ID, pid: pid, t: t, begin: s.Time - j.opt.Stamp.Before, raw: raw, offset: f.Address(s.Text), space: sp, doubt: d, why: why, said: *o}
+	*q = query{j: j, id: f.ID, pid: pid, t: t, begin: s.Time - j.before, raw: raw, offset: f.Address(s.Text), space: sp, doubt: d, why: why, said: *o}
 	v := sp.At(t)
 	if v == nil { // it ended within the precision of the time stamp
 		v = sp.At(q.begin)

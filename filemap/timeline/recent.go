@@ -29,7 +29,7 @@ func (r *recent) slot(pid int, addr uint64) *entry {
 	return &r.slots[key>>(64-recentBits)]
 }
 
-// is reports whether the entry is the answer.
-func (e *entry) is(sp *space.Space, addr uint64, t tracefs.Time) bool {
-	return e.space == sp && e.addr == addr && e.from <= t && t < e.to
+// is reports whether the entry is the answer from a time to another one.
+func (e *entry) is(sp *space.Space, addr uint64, from, to tracefs.Time) bool {
+	return e.space == sp && e.addr == addr && e.has(from, to)
 }
