@@ -40,5 +40,9 @@ func (t *Trace) useReport() error {
 	if again == nil {
 		return errors.New("reading a report of pages: it can be read only once")
 	}
-	return t.compareAll(again)
+	if t.in.NoTemplates && t.in.Events {
+		return nil
+	}
+	t.in.NoTemplates, t.in.Events = true, true // events have the times of their stacks
+	return t.reopen(again)
 }

@@ -104,7 +104,7 @@ func (o *Options) Open(stdin io.Reader, in input.Options, opt resolve.Options) (
 	opt.Dialect, opt.Strict, opt.Why = o.Dialect, o.Strict, o.Why
 	in.NoTemplates = in.NoTemplates || o.Strict
 	if ev.exact != nil {
-		opt.Attributor = ev.bounded()
+		in.Events, opt.Attributor = true, ev.bounded() // events have the times of their stacks
 	}
 	t := &Trace{options: o, opt: opt, in: in, attributor: ev}
 	if perfdata.Supported {
@@ -158,11 +158,16 @@ func (t *Trace) useSaved() error {
 
 // compareAll opens the trace again if stacks may stand for others: mappings are compared
 // with every stack.
-func (t *Trace) compareAll(again func(input.Options) (*input.Trace, error)) (err error) {
+func (t *Trace) compareAll(again func(input.Options) (*input.Trace, error)) error {
 	if t.in.NoTemplates {
 		return nil
 	}
 	t.in.NoTemplates = true
+	return t.reopen(again)
+}
+
+// reopen opens the trace again, as t.in says.
+func (t *Trace) reopen(again func(input.Options) (*input.Trace, error)) (err error) {
 	if err := t.Trace.Close(); err != nil {
 		return err
 	}
