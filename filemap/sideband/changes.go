@@ -375,26 +375,21 @@ func (m *move) place(part *space.Mapping, at uint64) (p procmap.Mapping, ok bool
 	}, true
 }
 
-// detached notes shmdt: the segment attached at an address goes, in as many parts
-// as it has become (ksys_shmdt in ipc/shm.c).
+// detached notes shmdt: the segment attached at an address goes, in as many parts as it has
+// become. What was mapped over it stays (ksys_shmdt in ipc/shm.c).
 func (c *calls) detached(r *perf.Record, addr uint64) {
-	end := addr
 	v := c.history.Spaces.Space(r.PID).At(r.Time)
-	first := v.Find(addr)
-	if first == nil {
-		if !v.Knows(addr) {
-			c.takeoff(r, detaching, addr, math.MaxUint64) // how much is not in the record
-		}
-		return
-	}
+	var segment *space.File
+	end := uint64(math.MaxUint64) // how much is not in the record
 	for _, m := range c.history.codeBetween(r.PID, addr, math.MaxUint64, r.Time) {
-		if m.File == first.File && m.Start-addr == m.Offset {
-			end = m.End
+		if m.File.Kind == procmap.SysV && m.Start-addr == m.Offset && (segment == nil || m.File == segment) {
+			segment, end = m.File, m.End
+			c.unmapped(r, m.Start, m.End-m.Start)
 		}
 	}
-	end = max(end, first.End)
-	c.unmapped(r, addr, end-addr)
-	c.takeoff(r, detaching, addr, end)
+	if segment != nil || v.Find(addr) != nil || !v.Knows(addr) {
+		c.takeoff(r, detaching, addr, end)
+	}
 }
 
 // codeBetween returns the mappings of a process between two addresses at a

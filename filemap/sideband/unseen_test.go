@@ -75,6 +75,14 @@ func (s *steps) data(pid, tid int, at, size uint64) {
 	s.soft.write(raw(unix.PERF_RECORD_MMAP, unix.PERF_RECORD_MISC_USER, s.t, 0, perftest.IDs(pid, tid), perftest.U64(at, size, 0), perftest.Name("/[aio]")))
 }
 
+// segment attaches a shared segment.
+func (s *steps) segment(pid, tid int, at, size uint64) {
+	s.next(func() []byte {
+		return raw(unix.PERF_RECORD_MMAP2, unix.PERF_RECORD_MISC_USER, s.t, 1, perftest.IDs(pid, tid), perftest.U64(at, size, 0),
+			perftest.U32(0, 1), perftest.U64(77, 0), perftest.U32(rx, unix.MAP_SHARED), perftest.Name("/SYSV00000000 (deleted)"))
+	})
+}
+
 // TestUnseenChanges: code does not count as there when it can have gone by what no record
 // names: what stays with a parent, the rings of AIO, and a segment at a rounded address.
 func TestUnseenChanges(t *testing.T) {
@@ -169,6 +177,21 @@ func TestUnseenChanges(t *testing.T) {
 		}, parent, codeAt, false},
 		"in a ring that came after another mapping to where a smaller one was": {func(s *steps) { smallRingMoved(s, movedTo-page) }, parent, movedTo + page, false},
 		"in a ring that came there by a call that fails at another mapping":    {func(s *steps) { smallRingMoved(s, failed(unix.EFAULT)) }, parent, movedTo + page, false},
+		"over a segment that goes": {func(s *steps) {
+			s.segment(parent, parent, codeAt-page, 3*codeSize)
+			s.code(parent, parent, codeAt)
+			s.calls(detaching, parent, parent, codeAt-page)
+		}, parent, codeAt, true},
+		"over the beginning of a segment that goes": {func(s *steps) {
+			s.segment(parent, parent, codeAt, 3*codeSize)
+			s.code(parent, parent, codeAt)
+			s.calls(detaching, parent, parent, codeAt)
+		}, parent, codeAt, true},
+		"in a segment that goes in parts": {func(s *steps) {
+			s.segment(parent, parent, codeAt-page, 3*codeSize)
+			s.code(parent, parent, codeAt)
+			s.calls(detaching, parent, parent, codeAt-page)
+		}, parent, codeAt + codeSize, false},
 		"under a segment at an address that is rounded": {func(s *steps) {
 			s.code(parent, parent, codeAt)
 			s.calls(attachOver, parent, parent, codeAt+page/2)
