@@ -102,8 +102,8 @@ func (s *Server) serve() {
 		if err == unix.EINTR || err == unix.EAGAIN || err == unix.ENOENT {
 			continue
 		}
-		if err != nil {
-			return // unmounted
+		if err != nil || n < int(unsafe.Sizeof(request{})) {
+			return // unmounted, or closed
 		}
 		r := (*request)(unsafe.Pointer(unsafe.SliceData(buf)))
 		body := buf[unsafe.Sizeof(*r):n]
