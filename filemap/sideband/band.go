@@ -112,6 +112,7 @@ type Band struct {
 	files   watchedFiles
 
 	underWay underWay
+	loadGaps loadGaps
 }
 
 // Open opens a ring on every CPU that is online. From then on nothing is

@@ -197,6 +197,7 @@ func (b *Band) record(r *perf.Record) {
 		b.traced(r)
 		return
 	case r.Type == unix.PERF_RECORD_SAMPLE:
+		b.loadGaps.loaded(h, b.completer.reader, r)
 		h.loaded(r.PID, r.Time)
 		b.files.loaded(r.PID, r.Time)
 		return
@@ -204,6 +205,7 @@ func (b *Band) record(r *perf.Record) {
 		b.calls.succeeded(r)
 		b.calls.ringMapped(r)
 		b.calls.dataMapped(r)
+		b.loadGaps.maps(r, nil)
 		b.calls.flights.landed(b.History, r, r.Addr, r.Addr+r.Len)
 		return
 	case r.Type == unix.PERF_RECORD_MMAP2:
@@ -218,6 +220,7 @@ func (b *Band) record(r *perf.Record) {
 		}
 		b.files.unsure(&m)
 		heaped(b, r, &m)
+		b.loadGaps.maps(r, &m)
 		if h.mapped(r.PID, &m, r.Time) {
 			b.namings.mapsUnnamed(r, &m)
 			b.files.watch(r.PID, &m, file, r.Time)
@@ -234,6 +237,7 @@ func (b *Band) record(r *perf.Record) {
 		b.calls.began(r.PID)
 		if b.rings.reportsLoaded() {
 			h.loading(r.PID, r.Time)
+			b.loadGaps.begin(r.PID)
 		}
 	case r.Type == unix.PERF_RECORD_COMM:
 		comm := b.names.Intern(r.Name)
@@ -263,6 +267,7 @@ func (b *Band) record(r *perf.Record) {
 			return
 		}
 		b.calls.gone(r.PID)
+		b.loadGaps.end(r.PID)
 		b.files.unloaded(r.PID)
 	default:
 		return
