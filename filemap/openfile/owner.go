@@ -17,7 +17,7 @@ var ErrReplaceable = errors.New("another user can have put it there: not used")
 // these shows that it is not:
 //
 //   - It belongs to root, to the user of ustack, or to who runs it by sudo, and others may not
-//     write to it (see writers). Its file system is one of this kernel's.
+//     write to it (see writers). Its file system is not FUSE.
 //   - Only those to whom the directories on the way belong can put files there, and what they
 //     put there is what runs: others may not write to a directory, as to /tmp.
 //   - The path was read from the kernel after since, and neither the file nor what is on the way
@@ -41,7 +41,7 @@ func (f *File) checkOwner(name, id string, since *Begin) error {
 	fd := int(f.file.Fd())
 	w, link := machine(), "/proc/self/fd/"+strconv.Itoa(fd)
 	shared := w.others(link, st)
-	if !shared && isOurs(st.Uid) && Numbered(fd) {
+	if !shared && isOurs(st.Uid) && trueOwners(System(fd)) {
 		return nil
 	}
 	local := Local(fd)

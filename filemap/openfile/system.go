@@ -55,6 +55,10 @@ func answers(kind int64) bool { return isDisk(kind) || kind == unix.V9FS_MAGIC }
 
 func isLocal(kind int64) bool { return isDisk(kind) || kind == unix.OVERLAYFS_SUPER_MAGIC }
 
+// trueOwners reports whether files on a type of file system have the owners that they seem to have:
+// any user can mount one of FUSE, whose program can give others. One of 9p only root can.
+func trueOwners(kind int64) bool { return kind != 0 && kind != unix.FUSE_SUPER_MAGIC }
+
 // Numbered reports whether the number of an inode is one file's on the file system of a file:
 // programs that serve a file system give any number. Such a server may be asked for that.
 func Numbered(fd int) bool {

@@ -81,3 +81,13 @@ func TestSystemPassedOn(t *testing.T) {
 		t.Errorf("%#x, not %#x", got, kind)
 	}
 }
+
+// TestTrueOwners: the owners of files are believed but where any user can mount what gives others.
+func TestTrueOwners(t *testing.T) {
+	for kind, want := range map[int64]bool{unix.EXT4_SUPER_MAGIC: true, unix.TMPFS_MAGIC: true, unix.OVERLAYFS_SUPER_MAGIC: true,
+		unix.NFS_SUPER_MAGIC: true, unix.V9FS_MAGIC: true, unix.FUSE_SUPER_MAGIC: false, 0: false} {
+		if got := trueOwners(kind); got != want {
+			t.Errorf("%#x: %t", kind, got)
+		}
+	}
+}
