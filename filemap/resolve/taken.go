@@ -9,6 +9,8 @@ import "ustack/tracefs"
 // Invariants: of a CPU, few events are open, all of one thread, the oldest one first.
 type taken struct {
 	cpus    map[takenOn]*opened
+	last    *opened // on, of lastOn: of a CPU come many records in a row
+	lastOn  takenOn
 	touched []*opened // that may have events of the batch at hand
 }
 
@@ -34,6 +36,9 @@ type takenEvent struct {
 // on returns the events of a record's CPU.
 func (x *taken) on(rec *tracefs.Record) *opened {
 	key := takenOn{rec.Source, rec.CPU & (maxCPU - 1)}
+	if x.last != nil && x.lastOn == key {
+		return x.last
+	}
 	o := x.cpus[key]
 	if o == nil {
 		if x.cpus == nil {
@@ -42,6 +47,7 @@ func (x *taken) on(rec *tracefs.Record) *opened {
 		o = new(opened)
 		x.cpus[key] = o
 	}
+	x.last, x.lastOn = o, key
 	return o
 }
 
