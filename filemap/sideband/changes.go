@@ -438,5 +438,8 @@ func (c *calls) shared(r *perf.Record) {
 	}
 	c.aio.shared(r.PID, child)
 	c.watch.changed = c.watch.changed || c.watch.pid == r.PID || c.watch.pid == child
+	if !c.history.shares(r.PID, child) {
+		c.history.inherits(r.PID, child, r.Time)
+	}
 	c.history.shared(r.PID, child, r.Time)
 }

@@ -161,6 +161,7 @@ var verbs = map[string]func(p *Player, t tracefs.Time, f *fields) error{
 	"unmap":   between((*space.Spaces).Unmap),
 	"unknown": between((*space.Spaces).Unknown),
 	"share":   numbers(func(h *History, t tracefs.Time, a, b int) { h.shared(a, b, t) }),
+	"inherit": numbers(func(h *History, t tracefs.Time, a, b int) { h.inherits(a, b, t) }),
 	"unshare": number((*History).unshared),
 	"compat":  number((*History).compat),
 	"written": (*Player).written,
@@ -181,7 +182,7 @@ var verbs = map[string]func(p *Player, t tracefs.Time, f *fields) error{
 // since2 are the changes that version 1 does not have.
 var since2 = map[string]bool{
 	"unmap": true, "unknown": true, "share": true, "compat": true, "written": true, "unseen": true, "whole": true, "stack": true, "nostack": true, "trace": true,
-	"layout": true,
+	"layout": true, "inherit": true,
 }
 
 // number plays a change that is a process.

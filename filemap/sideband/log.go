@@ -133,7 +133,10 @@ func (l *logWriter) exec(pid int, comm string, t tracefs.Time) { l.named("exec",
 func (l *logWriter) comm(pid int, comm string, t tracefs.Time) { l.named("comm", t, pid, comm) }
 
 func (l *logWriter) shared(parent, child int, t tracefs.Time) { l.whole("share", t, parent, child) }
-func (l *logWriter) unshared(pid int, t tracefs.Time)         { l.whole("unshare", t, pid) }
+func (l *logWriter) inherits(parent, child int, t tracefs.Time) {
+	l.whole("inherit", t, parent, child)
+}
+func (l *logWriter) unshared(pid int, t tracefs.Time) { l.whole("unshare", t, pid) }
 
 func (l *logWriter) unmapped(pid int, start, end uint64, t tracefs.Time) {
 	l.between("unmap", pid, start, end, t)

@@ -114,6 +114,17 @@ func (h *History) shared(parent, child int, t tracefs.Time) {
 	}
 }
 
+// inherits notes that a process that its parent has just made has all that the parent has at t:
+// other threads can have changed that since.
+func (h *History) inherits(parent, child int, t tracefs.Time) {
+	h.log.inherits(parent, child, t)
+	made := t
+	if v := h.Spaces.Space(child).At(t); v != nil && v.Parent == parent {
+		made = v.From
+	}
+	h.Spaces.Share(parent, child, made, t)
+}
+
 // unshared notes that a process is known by t to have its own memory.
 func (h *History) unshared(pid int, t tracefs.Time) {
 	h.log.unshared(pid, t)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ustack/filemap/procmap"
+	"ustack/tracefs"
 )
 
 // buildShare compiles testdata/share.c: two processes that share their memory.
@@ -132,4 +133,23 @@ func TestUnsharing(t *testing.T) {
 		t.Errorf("after a refresh: %v shares memory with %d, %v with %d", b.History.shares(first, other), other, b.History.shares(first, second), second)
 	}
 	s.end(t)
+}
+
+// TestSharedMeanwhile: a process that shares its memory has what other threads change until that
+// is reported, after it was made.
+func TestSharedMeanwhile(t *testing.T) {
+	b, s := newSteps()
+	s.code(parent, parent, codeAt)
+	s.fork(sharer, parent)
+	s.calls(unmapping, parent, other, codeAt, codeSize)
+	s.code(parent, other, codeAt+8*page)
+	s.shares(parent)
+	drain(t, b)
+	now := tracefs.Time(s.t + 1)
+	if p, ok := b.History.Lookup(sharer, codeAt, now); ok {
+		t.Errorf("what was unmapped is there: %+v", p)
+	}
+	if _, ok := b.History.Lookup(sharer, codeAt+8*page, now); !ok {
+		t.Error("what was mapped is not known")
+	}
 }

@@ -166,8 +166,11 @@ func fileOf(m *procmap.Mapping) File {
 // This and the following note what happened at a time, in the order in which it
 // happened. A reading of the process (Replace) that is newer may have come before:
 // it stays.
-func (s *Spaces) Fork(parent, child int, t tracefs.Time) {
-	v := Version{From: t, Fresh: true, Exact: true, Parent: parent}
+func (s *Spaces) Fork(parent, child int, t tracefs.Time) { s.Share(parent, child, t, t) }
+
+// Share notes that a process that was made at a time has what its parent has at another one.
+func (s *Spaces) Share(parent, child int, made, t tracefs.Time) {
+	v := Version{From: made, Fresh: true, Exact: true, Parent: parent}
 	if old := s.Space(parent).At(t); old != nil {
 		v.Mappings, v.Comm, v.Unseen = old.Mappings, old.Comm, old.Unseen
 		v.Partial, v.Forgotten, v.unknown = old.Partial, old.Forgotten, old.unknown
@@ -175,7 +178,7 @@ func (s *Spaces) Fork(parent, child int, t tracefs.Time) {
 	s.update(child, func(old *Space) *Space {
 		next := old.with(child, v)
 		if next != old {
-			next.loads, next.gone = next.loads.ended(t), next.gone.after(t)
+			next.loads, next.gone = next.loads.ended(made), next.gone.after(made)
 		}
 		return next
 	})
