@@ -117,18 +117,30 @@ func (r *Ring) bounds() (tail, head uint64) {
 }
 
 // Read appends what the kernel has written since the last time, and gives the
-// room back. It was full if there was no room for one more record.
+// room back. It was full if there was no room for one more record until then.
 func (r *Ring) Read(b []byte) (_ []byte, full bool) {
-	tail, head := r.bounds()
-	n, size := head-tail, uint64(len(r.data))
+	b, tail, head := r.copied(b)
+	return b, r.release(tail, head)
+}
+
+// release gives the room between two places back, and reports whether the ring was full: the
+// kernel can have filled it while it was copied.
+func (r *Ring) release(tail, head uint64) (full bool) {
+	atomic.StoreUint64(r.tail, head)
+	return atomic.LoadUint64(r.head)-tail+maxRecord > uint64(len(r.data))
+}
+
+// copied appends what the kernel has written, which is between two places.
+func (r *Ring) copied(b []byte) (_ []byte, tail, head uint64) {
+	tail, head = r.bounds()
+	size := uint64(len(r.data))
 	for at := tail; at != head; {
 		part := r.data[at&(size-1):]
 		part = part[:min(uint64(len(part)), head-at)]
 		b = append(b, part...)
 		at += uint64(len(part))
 	}
-	atomic.StoreUint64(r.tail, head)
-	return b, size-n < maxRecord
+	return b, tail, head
 }
 
 // view returns the memory from a place in the ring on, n bytes of it: where it
