@@ -35,10 +35,25 @@ func (j *Attributor) identifier(pid int, sp *space.Space, f *tracefs.Frame, raw 
 	switch v := proof.Decide(q, q.id.IsInode()); v.Act {
 	case proof.Name:
 		q.learn(v.By)
+		if q.came(s) {
+			*o = resolve.Unnamed(filemap.Ambiguous)
+			return
+		}
 		*o = resolve.Named(q.named(v.By), v.Trust)
 	case proof.Drop:
 		*o = resolve.Unnamed(v.Reason)
 	}
+}
+
+// came reports whether what the frame is in was mapped after the event, before the kernel has
+// unwound the stack: what the process had there at the event is not known to be that.
+func (q *query) came(s *resolve.Query) bool {
+	m := q.in
+	if m == nil || s.Asked == 0 || s.Jumped || !m.Exact || m.Since <= s.Asked+q.j.opt.Stamp.After || q.space.Began(q.t) > s.Asked {
+		return false
+	}
+	before, ok := q.space.Lookup(m.Start+(q.offset-m.Offset), s.Asked)
+	return q.space.At(s.Asked) != nil && (!ok || before.Mapping.File != m.File || before.Offset != q.offset)
 }
 
 // named is the file of the statement that decides. What the kernel said of this

@@ -174,6 +174,9 @@ func (j *Attributor) byAddress(pid int, sp *space.Space, s *resolve.Query, r *ra
 		}
 		v := j.found
 		proven := (!d.is || place.File != nil || place.Memory != nil) && j.at(v, place, f, s, o)
+		if !proven && j.replaced(sp, v, addr, s) {
+			*o, proven = resolve.Unnamed(filemap.Ambiguous), true // its identifier is of what came since
+		}
 		j.proofs = append(j.proofs, proven)
 		if why := s.Why(k); proven && why != nil && o.File != nil {
 			why.Add(proof.Step{Statement: proof.Addressed, File: o.File.Path})
@@ -190,6 +193,16 @@ func (j *Attributor) byAddress(pid int, sp *space.Space, s *resolve.Query, r *ra
 		}
 	}
 	return sp
+}
+
+// replaced reports whether the address of a frame was in a file at the event, and in another
+// place when the kernel has unwound the stack.
+func (j *Attributor) replaced(sp *space.Space, v *verdict, addr uint64, s *resolve.Query) bool {
+	if !v.found() || v.place.Late || !v.place.Mapping.File.Kind.HasFile() {
+		return false
+	}
+	after, ok := sp.Lookup(addr, s.Time+j.opt.Stamp.After)
+	return !ok || !same(after, v.place)
 }
 
 // stayed reports whether what an address was in is there still at t. The raw stack
