@@ -99,7 +99,7 @@ func (sh share) pid() int     { return int(sh & (1<<pidBits - 1)) }
 func (sh share) bytes() int64 { return int64(sh >> pidBits) }
 
 // sweepFiles forgets the files that nothing refers to any more.
-func (s *Spaces) sweepFiles() {
+func sweepFiles(s *Spaces) {
 	s.budget.mu.Lock()
 	defer s.budget.mu.Unlock()
 	used := make(map[*File]bool)

@@ -152,7 +152,7 @@ func (s *Spaces) Expire(before tracefs.Time) {
 		s.shards[i].expire(before)
 	}
 	if s.files.due() {
-		s.sweepFiles()
+		sweepFiles(s)
 	}
 }
 
