@@ -174,7 +174,7 @@ func (j *Attributor) byAddress(pid int, sp *space.Space, s *resolve.Query, r *ra
 		}
 		v := j.found
 		proven := (!d.is || place.File != nil || place.Memory != nil) && j.at(v, place, f, s, o)
-		if !proven && j.replaced(sp, v, addr, s) {
+		if !proven && v.replaced(sp, addr, s.Time+j.opt.Stamp.After) {
 			*o, proven = resolve.Unnamed(filemap.Ambiguous), true // its identifier is of what came since
 		}
 		j.proofs = append(j.proofs, proven)
@@ -196,12 +196,12 @@ func (j *Attributor) byAddress(pid int, sp *space.Space, s *resolve.Query, r *ra
 }
 
 // replaced reports whether the address of a frame was in a file at the event, and in another
-// place when the kernel has unwound the stack.
-func (j *Attributor) replaced(sp *space.Space, v *verdict, addr uint64, s *resolve.Query) bool {
+// place at t, when the kernel has unwound the stack.
+func (v *verdict) replaced(sp *space.Space, addr uint64, t tracefs.Time) bool {
 	if !v.found() || v.place.Late || !v.place.Mapping.File.Kind.HasFile() {
 		return false
 	}
-	after, ok := sp.Lookup(addr, s.Time+j.opt.Stamp.After)
+	after, ok := sp.Lookup(addr, t)
 	return !ok || !same(after, v.place)
 }
 
