@@ -16,6 +16,8 @@ type entry struct {
 	// that has it.
 	asked uint64
 	since tracefs.Time
+	asks  bool         // the record at hand is the first one with that cookie
+	left  tracefs.Time // of its last deferred stack
 	// sigreturn: its last event can be of sigreturn(2), jumped is the cookie of the last
 	// entry with such an event.
 	sigreturn bool
@@ -57,6 +59,7 @@ func (j *querier) batch(h *Pending) {
 			j.taken.open(rec)
 		case tracefs.KindCookie:
 			j.enter(h, rec)
+			j.asked(rec, j.taken.take(rec, time))
 		case tracefs.KindLost, tracefs.KindGap:
 			j.missed++
 			j.taken.lose(rec)
@@ -151,7 +154,7 @@ func (j *querier) enter(h *Pending, rec *tracefs.Record) {
 		e.jumped = rec.Value
 	}
 	if rec.Kind == tracefs.KindCookie && e.asked != rec.Value {
-		e.asked, e.since = rec.Value, 0
+		e.asked, e.since, e.asks = rec.Value, 0, true
 		if h.Timed(rec) {
 			e.since = h.Time(rec)
 		}
@@ -187,6 +190,15 @@ func (j *querier) entry(tid int32) *entry {
 	return e
 }
 
+// asked takes the event of a cookie: an interrupt between the two can take long.
+func (j *querier) asked(rec *tracefs.Record, event tracefs.Time) {
+	e := j.entry(rec.TID)
+	if e.asks && e.left < event && event < e.since {
+		e.since = event
+	}
+	e.asks = false
+}
+
 // ask sets since when a deferred stack was requested, by its cookie, and whether by a
 // system call.
 func (j *querier) ask(s *Query, rec *tracefs.Record) {
@@ -196,4 +208,5 @@ func (j *querier) ask(s *Query, rec *tracefs.Record) {
 	}
 	s.Jumped = e.jumped != 0 && e.jumped == rec.Value
 	s.Syscall = rec.Flags&tracefs.Continued == 0 && e.cookie == rec.Value
+	e.left = s.Time
 }

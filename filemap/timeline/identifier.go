@@ -49,11 +49,11 @@ func (j *Attributor) identifier(pid int, sp *space.Space, f *tracefs.Frame, raw 
 // unwound the stack: what the process had there at the event is not known to be that.
 func (q *query) came(s *resolve.Query) bool {
 	m := q.in
-	if m == nil || s.Asked == 0 || s.Jumped || !m.Exact || m.Since <= s.Asked+q.j.opt.Stamp.After || q.space.Began(q.t) > s.Asked {
+	if m == nil || !m.Exact {
 		return false
 	}
-	before, ok := q.space.Lookup(m.Start+(q.offset-m.Offset), s.Asked)
-	return q.space.At(s.Asked) != nil && (!ok || before.Mapping.File != m.File || before.Offset != q.offset)
+	addr := m.Start + (q.offset - m.Offset)
+	return q.j.differs(q.space, addr, &space.Place{Mapping: m, Offset: q.offset}, s)
 }
 
 // named is the file of the statement that decides. What the kernel said of this

@@ -174,8 +174,8 @@ func (j *Attributor) byAddress(pid int, sp *space.Space, s *resolve.Query, r *ra
 		}
 		v := j.found
 		proven := (!d.is || place.File != nil || place.Memory != nil) && j.at(v, place, f, s, o)
-		if !proven && v.replaced(sp, addr, s.Time+j.opt.Stamp.After) {
-			*o, proven = resolve.Unnamed(filemap.Ambiguous), true // its identifier is of what came since
+		if proven && o.File != nil && j.differs(sp, addr, &v.place, s) || !proven && j.replaced(sp, addr, s) {
+			*o, proven = resolve.Unnamed(filemap.Ambiguous), true // it is of what came after the event
 		}
 		j.proofs = append(j.proofs, proven)
 		if why := s.Why(k); proven && why != nil && o.File != nil {
@@ -195,14 +195,22 @@ func (j *Attributor) byAddress(pid int, sp *space.Space, s *resolve.Query, r *ra
 	return sp
 }
 
-// replaced reports whether the address of a frame was in a file at the event, and in another
-// place at t, when the kernel has unwound the stack.
-func (v *verdict) replaced(sp *space.Space, addr uint64, t tracefs.Time) bool {
-	if !v.found() || v.place.Late || !v.place.Mapping.File.Kind.HasFile() {
+// replaced reports whether an address was in something at the event of a stack, and in another
+// place when the kernel has unwound that.
+func (j *Attributor) replaced(sp *space.Space, addr uint64, s *resolve.Query) bool {
+	now, ok := sp.Lookup(addr, s.Time+j.opt.Stamp.After)
+	return ok && j.differs(sp, addr, &now, s)
+}
+
+// differs reports whether a process, which has a place at an address later, is known to have
+// had another one there at the event of a stack, or none.
+func (j *Attributor) differs(sp *space.Space, addr uint64, now *space.Place, s *resolve.Query) bool {
+	at := s.Asked - j.opt.Stamp.Before
+	if s.Asked == 0 || s.Jumped || sp.At(at) == nil || sp.Began(s.Time+j.opt.Stamp.After) > at {
 		return false
 	}
-	after, ok := sp.Lookup(addr, t)
-	return !ok || !same(after, v.place)
+	was, ok := sp.Lookup(addr, at)
+	return !ok || !same(was, *now)
 }
 
 // stayed reports whether what an address was in is there still at t. The raw stack

@@ -23,7 +23,7 @@ func (s *session) open() (src source.Source, err error) {
 		Instance: s.in,
 		Recorder: recorderOf(s.tracer),
 		Enabled:  append(s.events[:len(s.events):len(s.events)], s.maps...),
-		Events:   s.wantEvents() || recorderOf(s.tracer) == nil && s.follow.dates(s.stacks),
+		Events:   s.wantEvents() || recorderOf(s.tracer) == nil && s.follow.dates(),
 		NoText:   s.opt.NoText && s.saved == nil,
 		Spare:    s.opt.Spare && s.saved == nil && s.stacks == instance.StockStacks,
 		Room:     s.growth.room,
@@ -50,8 +50,8 @@ func (s *session) wantEvents() bool {
 
 // dates reports whether stacks can come later than the events that they are of: these are
 // needed for their times.
-func (fl *following) dates(stacks instance.StackSource) bool {
-	return fl.attributor != nil && stacks == instance.StockStacks
+func (fl *following) dates() bool {
+	return fl.attributor != nil
 }
 
 // names has the names of tasks, nil if they are unknown.
