@@ -13,7 +13,8 @@ type asking []tracefs.Time
 func (x *asking) Attribute(s *Query) { *x = append(*x, s.Asked/1000) }
 
 // TestAskedSinceEvent: a deferred stack is asked for by an event. The cookie comes right after
-// it, or after an interrupt. An event without a cookie is of the entry before.
+// it, or after an interrupt. An event that
+// has none is over.
 func TestAskedSinceEvent(t *testing.T) {
 	record := func(tid, context, time, body string) string {
 		return "              ab-" + tid + "      [000] .." + context + ".. 1." + time + ": " + body + "\n"
@@ -32,7 +33,7 @@ func TestAskedSinceEvent(t *testing.T) {
 		event("000080") +
 		record("71", ".", "000090", "cookie=700000001") +
 		stack("000100", "700000001")
-	want := asking{1000010, 1000010, 1000090}
+	want := asking{1000010, 1000010, 1000080}
 	var got asking
 	r := New(Options{Sources: 1, Stitch: true, Hold: Limits{Lines: 1000}, Attributor: &got})
 	r.Add(scannedEvents(t, 0, trace))

@@ -56,17 +56,18 @@ func (j *querier) batch(h *Pending) {
 		switch rec.Kind {
 		case tracefs.KindEvent:
 			j.enter(h, rec)
-			j.taken.open(rec)
+			j.taken.open(rec, context(h, rec))
 		case tracefs.KindCookie:
 			j.enter(h, rec)
-			j.asked(rec, j.taken.take(rec, time))
+			_, first := j.taken.take(rec, context(h, rec), time)
+			j.asked(rec, first)
 		case tracefs.KindLost, tracefs.KindGap:
 			j.missed++
 			j.taken.lose(rec)
 		case tracefs.KindStack:
 			var event tracefs.Time
 			if rec.Flags&(tracefs.Deferred|tracefs.Continued|tracefs.Counted) == 0 {
-				event = j.taken.take(rec, time)
+				event, _ = j.taken.take(rec, context(h, rec), time)
 			}
 			j.stack(h, i, rec, event)
 		}

@@ -29,8 +29,9 @@ type opened struct {
 
 // takenEvent is an event: a record of the batch at hand, or nil and its time, 0 if unknown.
 type takenEvent struct {
-	record *tracefs.Record
-	time   tracefs.Time
+	record  *tracefs.Record
+	time    tracefs.Time
+	context uint64 // see context; 0 if unknown
 }
 
 // on returns the events of a record's CPU.
@@ -51,8 +52,9 @@ func (x *taken) on(rec *tracefs.Record) *opened {
 	return o
 }
 
-// open notes an event. Those of another thread are over.
-func (x *taken) open(rec *tracefs.Record) {
+// open notes an event. Those of another thread are over, and the ones before it that no
+// interrupt is between.
+func (x *taken) open(rec *tracefs.Record, context uint64) {
 	if rec.Flags&(tracefs.Continued|tracefs.StackLeft) != 0 {
 		return
 	}
@@ -60,10 +62,13 @@ func (x *taken) open(rec *tracefs.Record) {
 	if o.tid != rec.TID {
 		o.tid, o.count = rec.TID, 0
 	}
+	for o.count > 0 && context != 0 && o.events[o.count-1].context == context {
+		o.count--
+	}
 	if o.count == maxNested {
 		o.count = copy(o.events[:], o.events[1:])
 	}
-	o.events[o.count] = takenEvent{record: rec}
+	o.events[o.count] = takenEvent{record: rec, context: context}
 	o.count++
 	if !o.touched {
 		o.touched = true
@@ -71,18 +76,31 @@ func (x *taken) open(rec *tracefs.Record) {
 	}
 }
 
-// take returns when the event of a stack was, 0 if that is unknown: not after the oldest of
-// the events that are open, as one in an interrupt may have got no stack.
-func (x *taken) take(rec *tracefs.Record, time func(*tracefs.Record) tracefs.Time) tracefs.Time {
+// take returns when the event of a stack was, 0 if that is unknown. The kernel writes both in
+// the same context; those in interrupts between them are over. Without such an event it is not
+// after the oldest one that is open; first is the time of that.
+func (x *taken) take(rec *tracefs.Record, context uint64, time func(*tracefs.Record) tracefs.Time) (event, first tracefs.Time) {
 	o := x.on(rec)
 	if o.count == 0 || o.tid != rec.TID {
-		return 0
+		return 0, 0
 	}
-	o.count--
-	if first := &o.events[0]; first.record != nil {
-		first.time, first.record = time(first.record), nil
+	first = o.events[0].at(time)
+	n := o.count - 1
+	for n > 0 && (context == 0 || o.events[n].context != context) {
+		n--
 	}
-	return o.events[0].time
+	if o.count--; context != 0 && o.events[n].context == context {
+		o.count = n
+	}
+	return o.events[n].at(time), first
+}
+
+// at returns when it was.
+func (e *takenEvent) at(time func(*tracefs.Record) tracefs.Time) tracefs.Time {
+	if e.record != nil {
+		e.time, e.record = time(e.record), nil
+	}
+	return e.time
 }
 
 // lose ends the events of a CPU, or of all, where records are missing.
@@ -101,9 +119,7 @@ func (x *taken) leave(time func(*tracefs.Record) tracefs.Time) {
 	for _, o := range x.touched {
 		o.touched = false
 		for i := range o.events[:o.count] {
-			if e := &o.events[i]; e.record != nil {
-				e.time = time(e.record)
-			}
+			o.events[i].at(time)
 		}
 		for i := range o.events {
 			o.events[i].record = nil

@@ -32,8 +32,13 @@ func TestTaken(t *testing.T) {
 		stack("71", "000", ".", "000090") +
 		record("73", "000", ".", "000100", "sys_futex(uaddr: 7f, op: 80)") +
 		"CPU:0 [LOST 5 EVENTS]\n" +
-		stack("73", "000", ".", "000110")
-	want := taking{{1000040, 1000010}, {1000050, 1000020}, {1000060, 1000010}, {1000090, 1000070}, {1000110, 0}}
+		stack("73", "000", ".", "000110") +
+		record("74", "000", ".", "000120", "sys_futex(uaddr: 7f, op: 80)") +
+		record("74", "000", "1", "000130", "page_fault_kernel: address=0x7f") + // while the stack is read, which has no stack
+		stack("74", "000", ".", "000140") +
+		record("74", "000", ".", "000150", "sys_futex(uaddr: 7f, op: 80)") +
+		stack("74", "000", ".", "000160")
+	want := taking{{1000040, 1000030}, {1000050, 1000020}, {1000060, 1000010}, {1000090, 1000070}, {1000110, 0}, {1000140, 1000120}, {1000160, 1000150}}
 	for _, cut := range []int{len(trace), len(record("71", "000", ".", "000010", "sys_futex(uaddr: 7f, op: 80)"))} { // batches
 		var got taking
 		r := New(Options{Sources: 1, Stitch: true, Hold: Limits{Lines: 1000}, Attributor: &got})
