@@ -60,11 +60,12 @@ func (f *forkCalls) end(r *perf.Record) (began tracefs.Time, ok bool) {
 func (c *calls) copied(r *perf.Record) {
 	began, ok := c.forking.end(r)
 	if !ok {
-		if c.alone(r.ParentPID) {
-			return // nothing can have been mapped meanwhile
+		parent := c.history.Spaces.Space(r.ParentPID).At(r.Time)
+		if seen := c.seen(forking) && parent != nil && !parent.Unseen; !seen && c.alone(r.ParentPID) {
+			return // nothing can have been mapped meanwhile, or none of it is sure
 		}
-		if began = 0; !c.seen(forking) { // else it was under way when the side band was opened, or is a 32-bit call
-			began = r.Time - forkTakes
+		if began = 0; !c.seen(forking) { // else it was under way when the side band was opened, or is a 32-bit call:
+			began = r.Time - forkTakes // other threads can have ended since
 		}
 	}
 	v := c.history.Spaces.Space(r.PID).At(r.Time)

@@ -40,6 +40,11 @@ func (s *steps) next(record func() []byte) {
 // fork has a process make another one, by a call that began after all before.
 func (s *steps) fork(child, of int) {
 	s.calls(forking, of, of)
+	s.forked(child, of)
+}
+
+// forked is fork by a call that is not recorded.
+func (s *steps) forked(child, of int) {
 	s.next(func() []byte { return rawTask(unix.PERF_RECORD_FORK, child, of, child, of, s.t, 0) })
 }
 
@@ -93,6 +98,11 @@ func TestUnseenChanges(t *testing.T) {
 		stays bool
 	}{
 		"nothing": {func(s *steps) { s.code(parent, parent, codeAt); s.fork(heir, parent) }, heir, codeAt, true},
+		"mapped by a thread that has ended, while another one forked unseen": {func(s *steps) {
+			s.code(parent, other, codeAt)
+			s.ends(parent, other)
+			s.forked(heir, parent)
+		}, heir, codeAt, false},
 		"marked": {func(s *steps) {
 			s.code(parent, parent, codeAt)
 			s.calls(withholding, parent, parent, codeAt, codeSize)
