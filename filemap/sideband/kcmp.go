@@ -3,8 +3,11 @@ package sideband
 import (
 	"encoding/binary"
 	"hash/maphash"
+	"os"
+	"path/filepath"
 	"slices"
 	"sort"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,6 +37,28 @@ func compareMemory(a, b int) (order int, ok bool) {
 	return 1, v == greater
 }
 
+// withMemory returns a thread of a process that has its memory: the first one, unless that has
+// ended. One without memory is equal to any other such for kcmp(2).
+func withMemory(proc string, pid int) int {
+	dir := filepath.Join(proc, strconv.Itoa(pid), "task")
+	if hasMemory(dir, pid) {
+		return pid
+	}
+	threads, _ := os.ReadDir(dir) // the process may have ended
+	for _, t := range threads {
+		if tid, err := strconv.Atoi(t.Name()); err == nil && hasMemory(dir, tid) {
+			return tid
+		}
+	}
+	return pid
+}
+
+// hasMemory reports whether a thread has memory, without which it executes no file.
+func hasMemory(dir string, tid int) bool {
+	_, err := os.Readlink(filepath.Join(dir, strconv.Itoa(tid), "exe"))
+	return err == nil
+}
+
 // comparing makes the calls of kcmp(2), each of which waits for the processes as long as
 // one of them is in the middle of an exec (kcmp_lock in kernel/kcmp.c): a server of a
 // file that is closed then can take any time (see procmap).
@@ -49,13 +74,17 @@ func (b *Band) compare(p, q int) (order int, ok bool) {
 	if c.calls == nil {
 		c.calls = bounded.New(compareWait)
 	}
+	proc := "/proc"
+	if r := b.completer.reader; r != nil {
+		proc = r.Proc()
+	}
 	type answer struct {
 		order int
 		ok    bool
 	}
 	got := make(chan answer, 1)
 	if c.calls.Do(func() {
-		order, ok := compareMemory(p, q)
+		order, ok := compareMemory(withMemory(proc, p), withMemory(proc, q))
 		got <- answer{order, ok}
 	}) != nil {
 		now := b.Now()

@@ -53,7 +53,7 @@ func (q *query) came(s *resolve.Query) bool {
 		return false
 	}
 	addr := m.Start + (q.offset - m.Offset)
-	return q.j.differs(q.space, addr, &space.Place{Mapping: m, Offset: q.offset}, s)
+	return q.j.opt.Stamp.differs(q.space, addr, &space.Place{Mapping: m, Offset: q.offset}, s)
 }
 
 // named is the file of the statement that decides. What the kernel said of this

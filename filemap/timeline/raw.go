@@ -174,7 +174,7 @@ func (j *Attributor) byAddress(pid int, sp *space.Space, s *resolve.Query, r *ra
 		}
 		v := j.found
 		proven := (!d.is || place.File != nil || place.Memory != nil) && j.at(v, place, f, s, o)
-		if proven && o.File != nil && j.differs(sp, addr, &v.place, s) || !proven && j.replaced(sp, addr, s) {
+		if proven && o.File != nil && j.opt.Stamp.differs(sp, addr, &v.place, s) || !proven && j.opt.Stamp.replaced(sp, addr, s) {
 			*o, proven = resolve.Unnamed(filemap.Ambiguous), true // it is of what came after the event
 		}
 		j.proofs = append(j.proofs, proven)
@@ -183,7 +183,7 @@ func (j *Attributor) byAddress(pid int, sp *space.Space, s *resolve.Query, r *ra
 			why.Add(proof.Step{Statement: proof.Mapped, PID: pid, File: o.File.Path, From: r.Time, To: s.Time})
 		}
 		if !proven || !v.found() || f.ID.NoFile() || f.ID.NoVMA() || !v.place.Mapping.File.Kind.HasFile() ||
-			!j.stayed(sp, &v.place, addr, s.Time+j.opt.Stamp.After) {
+			!stayed(sp, &v.place, addr, s.Time+j.opt.Stamp.After) {
 			continue
 		}
 		m := v.place.Mapping
@@ -197,16 +197,16 @@ func (j *Attributor) byAddress(pid int, sp *space.Space, s *resolve.Query, r *ra
 
 // replaced reports whether an address was in something at the event of a stack, and in another
 // place when the kernel has unwound that.
-func (j *Attributor) replaced(sp *space.Space, addr uint64, s *resolve.Query) bool {
-	now, ok := sp.Lookup(addr, s.Time+j.opt.Stamp.After)
-	return ok && j.differs(sp, addr, &now, s)
+func (p Precision) replaced(sp *space.Space, addr uint64, s *resolve.Query) bool {
+	now, ok := sp.Lookup(addr, s.Time+p.After)
+	return ok && p.differs(sp, addr, &now, s)
 }
 
 // differs reports whether a process, which has a place at an address later, is known to have
 // had another one there at the event of a stack, or none.
-func (j *Attributor) differs(sp *space.Space, addr uint64, now *space.Place, s *resolve.Query) bool {
-	at := s.Asked - j.opt.Stamp.Before
-	if s.Asked == 0 || s.Jumped || sp.At(at) == nil || sp.Began(s.Time+j.opt.Stamp.After) > at {
+func (p Precision) differs(sp *space.Space, addr uint64, now *space.Place, s *resolve.Query) bool {
+	at := s.Asked - p.Before
+	if s.Asked == 0 || s.Jumped || sp.At(at) == nil || sp.Began(s.Time+p.After) > at {
 		return false
 	}
 	was, ok := sp.Lookup(addr, at)
@@ -216,7 +216,7 @@ func (j *Attributor) differs(sp *space.Space, addr uint64, now *space.Place, s *
 // stayed reports whether what an address was in is there still at t. The raw stack
 // is of the time of its event, the identifiers are of the time of unwinding: another
 // file can have been mapped meanwhile, with the same offset.
-func (j *Attributor) stayed(sp *space.Space, p *space.Place, addr uint64, t tracefs.Time) bool {
+func stayed(sp *space.Space, p *space.Place, addr uint64, t tracefs.Time) bool {
 	after, ok := sp.Lookup(addr, t)
 	return ok && after.Mapping.File == p.Mapping.File && after.Mapping.Since == p.Mapping.Since && after.Offset == p.Offset
 }
