@@ -13,8 +13,7 @@ type asking []tracefs.Time
 func (x *asking) Attribute(s *Query) { *x = append(*x, s.Asked/1000) }
 
 // TestAskedSinceEvent: a deferred stack is asked for by an event. The cookie comes right after
-// it, or after an interrupt. An event that
-// has none is over.
+// it, or after an interrupt. An event that has none is over.
 func TestAskedSinceEvent(t *testing.T) {
 	record := func(tid, context, time, body string) string {
 		return "              ab-" + tid + "      [000] .." + context + ".. 1." + time + ": " + body + "\n"

@@ -8,26 +8,30 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"ustack/filemap/procmap"
 	"ustack/tracefs"
 )
 
 // buildShare compiles testdata/share.c: two processes that share their memory.
-func buildShare(t *testing.T) (program string) {
+func buildShare(t *testing.T) (program string) { return buildPair(t, "share.c") }
+
+// buildPair compiles a program of two processes in testdata.
+func buildPair(t *testing.T, source string) (program string) {
 	t.Helper()
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
 		t.Skip("no gcc")
 	}
-	program = filepath.Join(t.TempDir(), "share")
-	if text, err := exec.Command(gcc, "-w", "-o", program, "testdata/share.c").CombinedOutput(); err != nil {
+	program = filepath.Join(t.TempDir(), "pair")
+	if text, err := exec.Command(gcc, "-w", "-pthread", "-o", program, filepath.Join("testdata", source)).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	return program
 }
 
-// shareProgram is a running share.c.
+// shareProgram is a running program of two processes, which prints their PIDs.
 type shareProgram struct {
 	pids [2]int
 	cmd  *exec.Cmd
@@ -151,5 +155,25 @@ func TestSharedMeanwhile(t *testing.T) {
 	}
 	if _, ok := b.History.Lookup(sharer, codeAt+8*page, now); !ok {
 		t.Error("what was mapped is not known")
+	}
+}
+
+// TestCompareWithoutFirst: two processes whose first threads have ended do not share their memory
+// for that.
+func TestCompareWithoutFirst(t *testing.T) {
+	s := startShare(t, buildPair(t, "nofirst.c"))
+	defer s.end(t)
+	first, second := s.pids[0], s.pids[1]
+	for hasMemory("/proc", first) || hasMemory("/proc", second) { // until their first threads have ended
+		time.Sleep(time.Millisecond)
+	}
+	b, _ := openBand(t, Options{})
+	for _, c := range []struct {
+		p, q int
+		same bool
+	}{{first, second, false}, {second, first, false}, {first, first, true}} {
+		if order, ok := b.compare(c.p, c.q); !ok || (order == 0) != c.same {
+			t.Errorf("%+v: order %d, %t", c, order, ok)
+		}
 	}
 }

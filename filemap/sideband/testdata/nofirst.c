@@ -1,6 +1,9 @@
-// A process whose first thread has ended, or two of them: it prints their PIDs.
+/* Two processes whose first threads have ended: the other one of the first writes the
+ * PIDs, and ends with its input. The second ends with it. */
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 static void *stay(void *arg)
@@ -13,6 +16,7 @@ static void *stay(void *arg)
 		return arg;
 	}
 	pthread_t t;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	pthread_create(&t, 0, (void *(*)(void *))pause, 0);
 	pthread_exit(0);
 }
